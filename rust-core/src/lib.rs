@@ -1,0 +1,4 @@
+//! WitRPC from any language: the Rust core.
+#![forbid(unsafe_code)]
+
+pub mod wire;
