@@ -1,4 +1,5 @@
 //! WitRPC from any language: the Rust core.
 #![forbid(unsafe_code)]
+#![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod wire;

@@ -1,0 +1,82 @@
+//! The envelope around every payload: Id, Type, Data.
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::memorypack::{Reader, Result, Write};
+
+/// Number of members of an envelope.
+const MEMBERS: u8 = 3;
+
+/// What a message is. Numbers are WitRPC's; those from 16 on are libwitrpc's own and are sent only
+/// to a peer that announced them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Kind(pub i32);
+
+impl Kind {
+    /// Not a message; ignored by every receiver.
+    pub const UNKNOWN: Self = Self(0);
+    /// A call, and its answer.
+    pub const REQUEST: Self = Self(1);
+    /// An event, server to client.
+    pub const CALLBACK: Self = Self(2);
+    /// First step of the handshake, and its answer.
+    pub const INITIALIZATION: Self = Self(3);
+    /// Second step of the handshake, and its answer.
+    pub const AUTHORIZATION: Self = Self(4);
+    /// libwitrpc: the server is about to stop.
+    pub const GOING_AWAY: Self = Self(17);
+}
+
+/// One message as it travels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Envelope {
+    /// Chosen by the sender; an answer repeats it.
+    pub id: Uuid,
+    /// What the data is.
+    pub kind: Kind,
+    /// The payload, sealed or in clear. `None` and empty differ on the wire.
+    pub data: Option<Bytes>,
+}
+
+impl Envelope {
+    /// Bytes of an envelope without its data.
+    pub const OVERHEAD: usize = 25;
+
+    /// Reads a frame body. `Ok(None)` is a null object. Members that are missing get their
+    /// defaults, bytes behind the object are ignored, as the reference does.
+    pub fn decode(body: &Bytes) -> Result<Option<Self>> {
+        let mut reader = Reader::new(body);
+        let Some(count) = reader.object_header()? else {
+            return Ok(None);
+        };
+        if count > MEMBERS {
+            return Err(reader.error(format!("an envelope of {count} members")));
+        }
+        let id = if count > 0 {
+            reader.guid()?
+        } else {
+            Uuid::nil()
+        };
+        let kind = Kind(if count > 1 { reader.i32()? } else { 0 });
+        let data = if count > 2 { reader.bytes()? } else { None };
+        Ok(Some(Self {
+            id,
+            kind,
+            data: data.map(|part| body.slice_ref(part)),
+        }))
+    }
+
+    /// Writes the whole envelope, without a frame length.
+    pub fn encode(&self, out: &mut impl Write) {
+        Self::encode_head(out, self.id, self.kind);
+        out.bytes(self.data.as_deref());
+    }
+
+    /// Writes all but the data, whose length and bytes must follow.
+    pub(super) fn encode_head(out: &mut impl Write, id: Uuid, kind: Kind) {
+        out.u8(MEMBERS);
+        out.guid(id);
+        out.i32(kind.0);
+    }
+}

@@ -1,0 +1,231 @@
+//! What two libwitrpc peers say to each other on top of WitRPC: one extra member, a byte array of
+//! tagged fields, which a .NET peer skips.
+//!
+//! ```text
+//! 57 58 54        "WXT"
+//! 01              version
+//! fields          tag (u8), length (u16 LE), bytes
+//! ```
+//!
+//! A field with an unknown tag is skipped; an extension that does not parse, or of another
+//! version, is ignored as a whole. Nothing in clear is trusted: capabilities only switch on what
+//! the announcing side asked for itself.
+
+use uuid::Uuid;
+
+use super::memorypack::Write;
+
+const MAGIC: [u8; 4] = *b"WXT\x01";
+
+/// What a peer understands beyond WitRPC, as bits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Capabilities(pub u32);
+
+impl Capabilities {
+    /// Call numbers, first-unfinished marks and replay flags.
+    pub const DEDUPLICATION: Self = Self(1);
+    /// The notice that the server is about to stop.
+    pub const GOING_AWAY: Self = Self(2);
+
+    /// Everything this library understands.
+    pub const ALL: Self = Self(Self::DEDUPLICATION.0 | Self::GOING_AWAY.0);
+
+    /// True if all bits of `other` are set.
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// How far a server's memory of executed calls reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// Random at each start of a server that forgets when it stops.
+    pub epoch: u64,
+    /// How long an answer is held after the call ended, in ms.
+    pub hold_ms: u64,
+}
+
+/// The fields of an extension. Each message fills those that belong to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Extension {
+    /// Initialization, both ways.
+    pub capabilities: Option<Capabilities>,
+    /// Authorization, client to server: the lasting id of this client.
+    pub client_id: Option<Uuid>,
+    /// Authorization, server to client.
+    pub reach: Option<Reach>,
+    /// Request: number of the call within this client, from 1.
+    pub call_number: Option<u64>,
+    /// Request: no call below this number will be sent again.
+    pub first_unfinished: Option<u64>,
+    /// Request: which attempt this is, from 1.
+    pub attempt: Option<u32>,
+    /// Response: the stored answer of an earlier attempt.
+    pub replayed: bool,
+    /// Response: whether the method ran can't be told.
+    pub outcome_unknown: bool,
+    /// Response: refused for load before anything ran; worth another try after so many ms.
+    pub retry_after_ms: Option<u32>,
+}
+
+mod tag {
+    pub(super) const CAPABILITIES: u8 = 1;
+    pub(super) const CLIENT_ID: u8 = 2;
+    pub(super) const REACH: u8 = 3;
+    pub(super) const CALL_NUMBER: u8 = 4;
+    pub(super) const FIRST_UNFINISHED: u8 = 5;
+    pub(super) const ATTEMPT: u8 = 6;
+    pub(super) const REPLAYED: u8 = 7;
+    pub(super) const OUTCOME_UNKNOWN: u8 = 8;
+    pub(super) const RETRY_AFTER: u8 = 9;
+}
+
+impl Extension {
+    /// Writes the fields that are set.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(48);
+        self.encode_to(&mut out);
+        out
+    }
+
+    /// Appends the fields that are set.
+    pub fn encode_to(&self, out: &mut impl Write) {
+        fn field(out: &mut impl Write, tag: u8, value: &[u8]) {
+            out.u8(tag);
+            out.raw(&(value.len() as u16).to_le_bytes());
+            out.raw(value);
+        }
+        out.raw(&MAGIC);
+        if let Some(Capabilities(bits)) = self.capabilities {
+            field(out, tag::CAPABILITIES, &bits.to_le_bytes());
+        }
+        if let Some(id) = self.client_id {
+            field(out, tag::CLIENT_ID, id.as_bytes());
+        }
+        if let Some(Reach { epoch, hold_ms }) = self.reach {
+            let mut value = [0; 16];
+            value[..8].copy_from_slice(&epoch.to_le_bytes());
+            value[8..].copy_from_slice(&hold_ms.to_le_bytes());
+            field(out, tag::REACH, &value);
+        }
+        if let Some(number) = self.call_number {
+            field(out, tag::CALL_NUMBER, &number.to_le_bytes());
+        }
+        if let Some(number) = self.first_unfinished {
+            field(out, tag::FIRST_UNFINISHED, &number.to_le_bytes());
+        }
+        if let Some(attempt) = self.attempt {
+            field(out, tag::ATTEMPT, &attempt.to_le_bytes());
+        }
+        if self.replayed {
+            field(out, tag::REPLAYED, &[]);
+        }
+        if self.outcome_unknown {
+            field(out, tag::OUTCOME_UNKNOWN, &[]);
+        }
+        if let Some(ms) = self.retry_after_ms {
+            field(out, tag::RETRY_AFTER, &ms.to_le_bytes());
+        }
+    }
+
+    /// Reads an extension. `None` for anything that is not one: another use of that member, another
+    /// version, damaged bytes.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut rest = bytes.strip_prefix(&MAGIC)?;
+        let mut extension = Self::default();
+        while let Some((&tag, after)) = rest.split_first() {
+            let (length, after) = after.split_first_chunk::<2>()?;
+            let (value, after) =
+                after.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
+            rest = after;
+            match tag {
+                tag::CAPABILITIES => {
+                    extension.capabilities =
+                        Some(Capabilities(u32::from_le_bytes(value.try_into().ok()?)));
+                }
+                tag::CLIENT_ID => extension.client_id = Some(Uuid::from_slice(value).ok()?),
+                tag::REACH => {
+                    let (epoch, hold) = value.split_first_chunk::<8>()?;
+                    extension.reach = Some(Reach {
+                        epoch: u64::from_le_bytes(*epoch),
+                        hold_ms: u64::from_le_bytes(hold.try_into().ok()?),
+                    });
+                }
+                tag::CALL_NUMBER => {
+                    extension.call_number = Some(u64::from_le_bytes(value.try_into().ok()?));
+                }
+                tag::FIRST_UNFINISHED => {
+                    extension.first_unfinished = Some(u64::from_le_bytes(value.try_into().ok()?));
+                }
+                tag::ATTEMPT => {
+                    extension.attempt = Some(u32::from_le_bytes(value.try_into().ok()?));
+                }
+                tag::REPLAYED => extension.replayed = true,
+                tag::OUTCOME_UNKNOWN => extension.outcome_unknown = true,
+                tag::RETRY_AFTER => {
+                    extension.retry_after_ms = Some(u32::from_le_bytes(value.try_into().ok()?));
+                }
+                _ => {}
+            }
+        }
+        Some(extension)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full() -> Extension {
+        Extension {
+            capabilities: Some(Capabilities::ALL),
+            client_id: Some(Uuid::from_u128(7)),
+            reach: Some(Reach {
+                epoch: 9,
+                hold_ms: 600_000,
+            }),
+            call_number: Some(3),
+            first_unfinished: Some(2),
+            attempt: Some(4),
+            replayed: true,
+            outcome_unknown: true,
+            retry_after_ms: Some(250),
+        }
+    }
+
+    #[test]
+    fn fields_survive_and_unknown_tags_are_skipped() {
+        let mut bytes = full().encode();
+        assert_eq!(Extension::decode(&bytes), Some(full()));
+        bytes.extend_from_slice(&[200, 3, 0, 1, 2, 3]);
+        assert_eq!(Extension::decode(&bytes), Some(full()));
+    }
+
+    #[test]
+    fn damage_anywhere_is_ignored_as_a_whole_or_changes_a_value_and_never_panics() {
+        let bytes = full().encode();
+        for cut in 0..bytes.len() {
+            if let Some(partial) = Extension::decode(&bytes[..cut]) {
+                assert!(partial != full(), "cut at {cut}");
+            }
+        }
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 1 << bit;
+                let _ = Extension::decode(&damaged);
+            }
+        }
+        assert_eq!(Extension::decode(b"WXT\x02"), None);
+        assert_eq!(Extension::decode(b""), None);
+    }
+
+    #[test]
+    fn the_reply_to_an_encrypted_initialization_has_room_for_the_capabilities() {
+        let reply = Extension {
+            capabilities: Some(Capabilities::ALL),
+            ..Extension::default()
+        };
+        assert!(reply.encode().len() <= 100);
+    }
+}
