@@ -2,4 +2,10 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod error;
+pub mod resilience;
+pub mod session;
+pub mod time;
 pub mod wire;
+
+pub use error::{Error, ErrorCode, OUTCOME_UNKNOWN_TEXT, Outcome, Result};

@@ -8,8 +8,7 @@ use super::memorypack::{Reader, Result, Write};
 /// Number of members of an envelope.
 const MEMBERS: u8 = 3;
 
-/// What a message is. Numbers are WitRPC's; those from 16 on are libwitrpc's own and are sent only
-/// to a peer that announced them.
+/// What a message is. A receiver ignores numbers that it does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Kind(pub i32);
 
@@ -24,8 +23,6 @@ impl Kind {
     pub const INITIALIZATION: Self = Self(3);
     /// Second step of the handshake, and its answer.
     pub const AUTHORIZATION: Self = Self(4);
-    /// libwitrpc: the server is about to stop.
-    pub const GOING_AWAY: Self = Self(17);
 }
 
 /// One message as it travels.

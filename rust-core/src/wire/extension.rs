@@ -24,11 +24,9 @@ pub struct Capabilities(pub u32);
 impl Capabilities {
     /// Call numbers, first-unfinished marks and replay flags.
     pub const DEDUPLICATION: Self = Self(1);
-    /// The notice that the server is about to stop.
-    pub const GOING_AWAY: Self = Self(2);
 
     /// Everything this library understands.
-    pub const ALL: Self = Self(Self::DEDUPLICATION.0 | Self::GOING_AWAY.0);
+    pub const ALL: Self = Self::DEDUPLICATION;
 
     /// True if all bits of `other` are set.
     pub fn has(self, other: Self) -> bool {

@@ -3,6 +3,7 @@
 //! Owns every layout that a peer can see below the argument codecs, and the MemoryPack
 //! primitives they are made of. Knows nothing of sockets, sessions or time.
 
+mod call;
 mod envelope;
 pub mod extension;
 pub mod frame;
@@ -13,6 +14,7 @@ mod response;
 pub mod status;
 mod tolerant;
 
+pub use call::{Arguments, ArgumentsWriter, Call, TypeNames};
 pub use envelope::{Envelope, Kind};
 pub use handshake::{
     AuthorizationRequest, AuthorizationResponse, InitializationRequest, InitializationResponse,

@@ -124,11 +124,11 @@ fn array_size<T>(value: &Nullable<T>, size: impl Fn(Option<&T>) -> usize) -> usi
         .sum::<usize>()
 }
 
-fn strings_size(value: &Nullable<String>) -> usize {
+pub(super) fn strings_size(value: &Nullable<String>) -> usize {
     array_size(value, |v| string_size(v.map(String::as_str)))
 }
 
-fn types_size(value: &Nullable<ParameterType>) -> usize {
+pub(super) fn types_size(value: &Nullable<ParameterType>) -> usize {
     array_size(value, |v| v.map_or(1, ParameterType::size))
 }
 
@@ -143,11 +143,11 @@ fn write_array<T, W: Write>(
     }
 }
 
-fn write_strings(out: &mut impl Write, value: &Nullable<String>) {
+pub(super) fn write_strings(out: &mut impl Write, value: &Nullable<String>) {
     write_array(out, value, |out, v| out.string(v.map(String::as_str)));
 }
 
-fn write_types(out: &mut impl Write, value: &Nullable<ParameterType>) {
+pub(super) fn write_types(out: &mut impl Write, value: &Nullable<ParameterType>) {
     write_array(out, value, |out, v| match v {
         Some(ty) => ty.encode(out),
         None => out.u8(super::memorypack::NULL_OBJECT),

@@ -1,0 +1,296 @@
+//! The server's memory of calls: what makes a retried call execute at most once.
+//!
+//! ```text
+//! New ──► Running ──► Done ──► Forgotten
+//! ```
+//!
+//! * A twin of a **Running** call attaches to it and gets the same answer.
+//! * A twin of a **Done** call gets the stored bytes again.
+//! * A **Forgotten** call is one that was evicted under pressure (a tombstone of its id is left) or
+//!   that its client declared finished (its number is below the client's mark). A twin of it is
+//!   told that the outcome is unknown; it never runs.
+//! * The same id with another method or other arguments is an error.
+//!
+//! Owns the table and its bounds; a Running record is never evicted. What is not in here: how calls
+//! are run and answered, and where records outlive the process.
+
+mod clients;
+mod records;
+mod tombstones;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use self::clients::Clients;
+use self::records::{Record, Records, State};
+use self::tombstones::Tombstones;
+use crate::time::Time;
+
+/// Bounds of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DedupOptions {
+    /// Records held at the same time, running calls included. Default 65,536.
+    pub max_records: usize,
+    /// Bytes of stored answers. Default 64 MiB.
+    pub max_bytes: usize,
+    /// How long an answer is held after its call ended. Default 10 min.
+    pub hold: Duration,
+    /// A bigger answer is not stored: a twin is told that the outcome is unknown. Default 1 MiB.
+    pub max_answer: usize,
+    /// Ids of calls evicted before their time that are remembered, 16 bytes each; beyond it the
+    /// oldest is dropped. Default 1,048,576.
+    pub max_tombstones: usize,
+    /// Clients whose call numbers are followed. Default 65,536.
+    pub max_clients: usize,
+}
+
+impl Default for DedupOptions {
+    fn default() -> Self {
+        Self {
+            max_records: 65_536,
+            max_bytes: 64 * 1024 * 1024,
+            hold: Duration::from_secs(600),
+            max_answer: 1024 * 1024,
+            max_tombstones: 1 << 20,
+            max_clients: 65_536,
+        }
+    }
+}
+
+/// Numbers that a libwitrpc client adds to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Numbered {
+    /// The lasting id of the client.
+    pub client: Uuid,
+    /// Number of this call within the client.
+    pub number: u64,
+    /// The client will never send a call below this number again.
+    pub first_unfinished: u64,
+}
+
+/// Who calls, and which call it is.
+#[derive(Debug, Clone)]
+pub struct CallId {
+    /// Who the caller is, as the token validator said.
+    pub principal: Arc<str>,
+    /// Stable over the attempts of one call. Must not be nil.
+    pub invocation: Uuid,
+    /// What a libwitrpc client adds.
+    pub numbered: Option<Numbered>,
+}
+
+/// A running call's place in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ticket(usize);
+
+/// What is to be done with a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Admission {
+    /// Run it, then [finish](Table::finish) it.
+    New(Ticket),
+    /// It is running: the waiter is handed back when it ends.
+    Attached,
+    /// It has been executed; this was its answer.
+    Replay(Bytes),
+    /// It was seen before and can't be answered any more.
+    OutcomeUnknown,
+    /// The id belongs to another call.
+    Mismatch,
+    /// The table holds only running calls and has no room.
+    Full,
+}
+
+/// What the table has done and holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DedupStats {
+    /// Calls running now.
+    pub running: usize,
+    /// Answers held now.
+    pub done: usize,
+    /// Bytes of answers held now.
+    pub bytes: usize,
+    /// Ids of evicted calls remembered now.
+    pub tombstones: usize,
+    /// Calls answered from the table.
+    pub replayed: u64,
+    /// Calls attached to a running twin.
+    pub attached: u64,
+    /// Calls refused because their id belonged to another call.
+    pub mismatched: u64,
+    /// Calls answered with "outcome unknown".
+    pub unknown: u64,
+    /// Answers given up before their time to make room.
+    pub evicted: u64,
+    /// Answers given up early because their client said so.
+    pub released: u64,
+    /// Calls refused because there was no room.
+    pub refused: u64,
+}
+
+/// See the [module](self). `W` is whatever the driver needs to answer an attached twin.
+#[derive(Debug)]
+pub struct Table<W> {
+    options: DedupOptions,
+    records: Records<W>,
+    tombstones: Tombstones,
+    clients: Clients,
+    stats: DedupStats,
+}
+
+impl<W> Table<W> {
+    /// An empty table.
+    pub fn new(options: DedupOptions) -> Self {
+        Self {
+            records: Records::default(),
+            tombstones: Tombstones::new(options.max_tombstones),
+            clients: Clients::new(options.max_clients),
+            options,
+            stats: DedupStats::default(),
+        }
+    }
+
+    /// The bounds in force.
+    pub fn options(&self) -> &DedupOptions {
+        &self.options
+    }
+
+    /// What the table has done and holds.
+    pub fn stats(&self) -> DedupStats {
+        DedupStats {
+            running: self.records.len() - self.records.done(),
+            done: self.records.done(),
+            bytes: self.records.bytes(),
+            tombstones: self.tombstones.len(),
+            ..self.stats
+        }
+    }
+
+    /// A call arrived and everything that can refuse it before it begins has been checked.
+    /// `digest` stands for its method and arguments.
+    pub fn begin(&mut self, now: Time, call: &CallId, digest: u64, waiter: W) -> Admission {
+        self.expire(now);
+        if self.below_mark(now, call) {
+            self.stats.unknown += 1;
+            return Admission::OutcomeUnknown;
+        }
+        if let Some(record) = self.records.find(&call.principal, call.invocation) {
+            if record.digest != digest {
+                self.stats.mismatched += 1;
+                return Admission::Mismatch;
+            }
+            return match &mut record.state {
+                State::Running(waiters) => {
+                    waiters.push(waiter);
+                    self.stats.attached += 1;
+                    Admission::Attached
+                }
+                State::Done {
+                    answer: Some(answer),
+                    ..
+                } => {
+                    self.stats.replayed += 1;
+                    Admission::Replay(answer.clone())
+                }
+                State::Done { answer: None, .. } => {
+                    self.stats.unknown += 1;
+                    Admission::OutcomeUnknown
+                }
+            };
+        }
+        if self.tombstones.contains(&call.principal, call.invocation) {
+            self.stats.unknown += 1;
+            return Admission::OutcomeUnknown;
+        }
+        if self.records.len() >= self.options.max_records && !self.evict_oldest() {
+            self.stats.refused += 1;
+            return Admission::Full;
+        }
+        let numbered = call
+            .numbered
+            .filter(|n| self.clients.follows(&call.principal, n.client));
+        let ticket = self.records.insert(Record {
+            principal: call.principal.clone(),
+            invocation: call.invocation,
+            numbered: numbered.map(|n| (n.client, n.number)),
+            digest,
+            state: State::Running(Vec::new()),
+        });
+        if let Some(n) = numbered {
+            self.clients
+                .add(&call.principal, n.client, n.number, ticket);
+        }
+        Admission::New(Ticket(ticket))
+    }
+
+    /// A call ended with this answer (an encoded response). Returns its attached twins, who get
+    /// the same.
+    pub fn finish(&mut self, now: Time, ticket: Ticket, answer: &Bytes) -> Vec<W> {
+        let Ticket(ticket) = ticket;
+        let kept = (answer.len() <= self.options.max_answer).then(|| answer.clone());
+        let waiters = self.records.finish(ticket, now, kept);
+        let record = self.records.get(ticket);
+        let finished = record
+            .numbered
+            .is_some_and(|(client, number)| number < self.clients.mark(&record.principal, client));
+        if finished {
+            self.stats.released += 1;
+            self.remove(ticket);
+        }
+        while self.records.bytes() > self.options.max_bytes && self.evict_oldest() {}
+        waiters
+    }
+
+    /// Takes note of a client's mark, lets go of what is below it, and says whether this very call
+    /// is.
+    fn below_mark(&mut self, now: Time, call: &CallId) -> bool {
+        let Some(n) = call.numbered else { return false };
+        let below = self
+            .clients
+            .advance(now, self.options.hold, &call.principal, n);
+        for ticket in below {
+            if matches!(self.records.get(ticket).state, State::Done { .. }) {
+                self.records.remove(ticket);
+                self.stats.released += 1;
+            }
+        }
+        n.number < self.clients.mark(&call.principal, n.client)
+    }
+
+    /// Gives up the oldest answer and leaves a tombstone; false if there is none.
+    fn evict_oldest(&mut self) -> bool {
+        let Some((ticket, at)) = self.records.oldest_done() else {
+            return false;
+        };
+        let record = self.remove(ticket);
+        self.tombstones
+            .add(at + self.options.hold, record.principal, record.invocation);
+        self.stats.evicted += 1;
+        true
+    }
+
+    /// Lets go of everything whose time has come.
+    fn expire(&mut self, now: Time) {
+        while let Some((ticket, at)) = self.records.oldest_done() {
+            if at + self.options.hold > now {
+                break;
+            }
+            self.remove(ticket);
+        }
+        self.tombstones.expire(now);
+    }
+
+    fn remove(&mut self, ticket: usize) -> Record<W> {
+        let record = self.records.remove(ticket);
+        if let Some((client, number)) = record.numbered {
+            self.clients.remove(&record.principal, client, number);
+        }
+        record
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+use super::*;
+
+fn at(seconds: u64) -> Time {
+    Time::ZERO + Duration::from_secs(seconds)
+}
+
+fn call(principal: &str, id: u128) -> CallId {
+    CallId {
+        principal: principal.into(),
+        invocation: Uuid::from_u128(id),
+        numbered: None,
+    }
+}
+
+fn numbered(number: u64, first_unfinished: u64) -> CallId {
+    CallId {
+        numbered: Some(Numbered {
+            client: Uuid::from_u128(99),
+            number,
+            first_unfinished,
+        }),
+        ..call("p", u128::from(number))
+    }
+}
+
+fn run(table: &mut Table<u32>, now: Time, call: &CallId) -> Ticket {
+    match table.begin(now, call, 1, 0) {
+        Admission::New(ticket) => ticket,
+        other => panic!("{call:?} was {other:?}"),
+    }
+}
+
+fn answer(text: &'static str) -> Bytes {
+    Bytes::from_static(text.as_bytes())
+}
+
+fn table(change: impl FnOnce(&mut DedupOptions)) -> Table<u32> {
+    let mut options = DedupOptions::default();
+    change(&mut options);
+    Table::new(options)
+}
+
+#[test]
+fn a_twin_attaches_while_it_runs_and_gets_the_stored_answer_afterwards() {
+    let mut table = table(|_| {});
+    let ticket = run(&mut table, at(0), &call("p", 1));
+    assert_eq!(table.begin(at(1), &call("p", 1), 1, 7), Admission::Attached);
+    assert_eq!(table.begin(at(1), &call("p", 1), 1, 8), Admission::Attached);
+    assert_eq!(table.finish(at(2), ticket, &answer("a")), [7, 8]);
+    assert_eq!(
+        table.begin(at(3), &call("p", 1), 1, 9),
+        Admission::Replay(answer("a"))
+    );
+    let stats = table.stats();
+    assert_eq!(
+        (stats.running, stats.done, stats.attached, stats.replayed),
+        (0, 1, 2, 1)
+    );
+}
+
+#[test]
+fn another_caller_is_another_call_and_another_request_is_an_error() {
+    let mut table = table(|_| {});
+    let ticket = run(&mut table, at(0), &call("p", 1));
+    run(&mut table, at(0), &call("q", 1));
+    assert_eq!(table.begin(at(0), &call("p", 1), 2, 0), Admission::Mismatch);
+    table.finish(at(0), ticket, &answer("a"));
+    assert_eq!(table.begin(at(0), &call("p", 1), 2, 0), Admission::Mismatch);
+}
+
+#[test]
+fn an_answer_is_held_for_its_time_and_not_longer() {
+    let mut table = table(|_| {});
+    let ticket = run(&mut table, at(0), &call("p", 1));
+    table.finish(at(100), ticket, &answer("a"));
+    assert_eq!(
+        table.begin(at(699), &call("p", 1), 1, 0),
+        Admission::Replay(answer("a"))
+    );
+    run(&mut table, at(700), &call("p", 1));
+}
+
+#[test]
+fn under_pressure_the_oldest_answer_goes_and_its_twin_never_runs() {
+    let mut table = table(|o| o.max_records = 3);
+    let running = run(&mut table, at(0), &call("p", 1));
+    for id in [2, 3] {
+        let ticket = run(&mut table, at(1), &call("p", id));
+        table.finish(at(u64::try_from(id).unwrap()), ticket, &answer("a"));
+    }
+    run(&mut table, at(4), &call("p", 4));
+    assert_eq!(
+        table.begin(at(5), &call("p", 2), 1, 0),
+        Admission::OutcomeUnknown
+    );
+    assert_eq!(
+        table.begin(at(5), &call("p", 3), 1, 0),
+        Admission::Replay(answer("a"))
+    );
+    run(&mut table, at(6), &call("p", 5));
+    // 1, 4 and 5 run: nothing can be given up.
+    assert_eq!(table.begin(at(7), &call("p", 6), 1, 0), Admission::Full);
+    // A tombstone of another caller's call is nobody else's business.
+    table.finish(at(8), running, &answer("a"));
+    run(&mut table, at(9), &call("q", 2));
+    assert_eq!(table.stats().evicted, 3);
+}
+
+#[test]
+fn bytes_are_bounded_and_a_big_answer_is_not_kept() {
+    let mut table = table(|o| {
+        o.max_bytes = 100;
+        o.max_answer = 60;
+    });
+    let big = Bytes::from(vec![0; 61]);
+    let ticket = run(&mut table, at(0), &call("p", 1));
+    table.finish(at(0), ticket, &big);
+    assert_eq!(
+        table.begin(at(0), &call("p", 1), 1, 0),
+        Admission::OutcomeUnknown
+    );
+    for id in 2..10 {
+        let ticket = run(&mut table, at(1), &call("p", id));
+        table.finish(at(1), ticket, &big.slice(..60));
+        assert!(table.stats().bytes <= 100);
+    }
+    assert_eq!(
+        table.begin(at(1), &call("p", 9), 1, 0),
+        Admission::Replay(big.slice(..60))
+    );
+    assert_eq!(
+        table.begin(at(1), &call("p", 8), 1, 0),
+        Admission::OutcomeUnknown
+    );
+}
+
+#[test]
+fn tombstones_fall_when_the_answer_would_have_and_when_there_are_too_many() {
+    let mut table = table(|o| {
+        o.max_records = 1;
+        o.max_tombstones = 2;
+    });
+    for id in 1..=4 {
+        let ticket = run(&mut table, at(0), &call("p", id));
+        table.finish(at(0), ticket, &answer("a"));
+    }
+    assert_eq!(table.stats().tombstones, 2);
+    assert_eq!(
+        table.begin(at(1), &call("p", 3), 1, 0),
+        Admission::OutcomeUnknown
+    );
+    assert_eq!(
+        table.begin(at(1), &call("p", 2), 1, 0),
+        Admission::OutcomeUnknown
+    );
+    assert_eq!(
+        table.begin(at(599), &call("p", 3), 1, 0),
+        Admission::OutcomeUnknown
+    );
+    run(&mut table, at(600), &call("p", 3));
+}
+
+#[test]
+fn below_the_mark_answers_are_released_and_calls_never_run() {
+    let mut table = table(|_| {});
+    for number in 1..=3 {
+        let ticket = run(&mut table, at(0), &numbered(number, 1));
+        table.finish(at(0), ticket, &answer("a"));
+    }
+    assert_eq!(
+        table.begin(at(1), &numbered(3, 3), 1, 0),
+        Admission::Replay(answer("a"))
+    );
+    assert_eq!((table.stats().done, table.stats().released), (1, 2));
+    assert_eq!(
+        table.begin(at(1), &numbered(2, 1), 1, 0),
+        Admission::OutcomeUnknown
+    );
+    // The mark never goes back.
+    assert_eq!(
+        table.begin(at(1), &numbered(1, 0), 1, 0),
+        Admission::OutcomeUnknown
+    );
+}
+
+#[test]
+fn a_call_whose_client_gave_up_is_not_kept_when_it_ends() {
+    let mut table = table(|_| {});
+    let ticket = run(&mut table, at(0), &numbered(1, 1));
+    run(&mut table, at(0), &numbered(2, 2));
+    assert_eq!(table.finish(at(1), ticket, &answer("a")), []);
+    assert_eq!((table.stats().running, table.stats().done), (1, 0));
+    assert_eq!(
+        table.begin(at(1), &numbered(1, 1), 1, 0),
+        Admission::OutcomeUnknown
+    );
+}
+
+#[test]
+fn beyond_the_bound_of_clients_records_live_by_time() {
+    let mut table = table(|o| o.max_clients = 0);
+    let ticket = run(&mut table, at(0), &numbered(1, 1));
+    table.finish(at(0), ticket, &answer("a"));
+    assert_eq!(
+        table.begin(at(1), &numbered(1, 5), 1, 0),
+        Admission::Replay(answer("a"))
+    );
+}
+
+#[test]
+fn memory_stays_flat_over_a_million_numbered_calls() {
+    let mut table = table(|_| {});
+    for number in 1..=1_000_000 {
+        let ticket = run(&mut table, at(0), &numbered(number, number));
+        table.finish(at(0), ticket, &answer("a"));
+    }
+    let stats = table.stats();
+    assert_eq!((stats.done, stats.tombstones), (1, 0));
+    assert!(table.records.len() <= 2);
+}

@@ -1,0 +1,69 @@
+//! Ids of calls whose answers had to be given up before their time. Exact: a fresh id is never
+//! taken for one of them.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::time::Time;
+
+#[derive(Debug)]
+pub(super) struct Tombstones {
+    max: usize,
+    /// In the order in which they were put up, which is that of their expiry.
+    order: VecDeque<(Time, Arc<str>, Uuid)>,
+    ids: HashMap<Arc<str>, HashSet<Uuid>>,
+}
+
+impl Tombstones {
+    pub(super) fn new(max: usize) -> Self {
+        Self {
+            max,
+            order: VecDeque::new(),
+            ids: HashMap::new(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    pub(super) fn contains(&self, principal: &Arc<str>, invocation: Uuid) -> bool {
+        self.ids
+            .get(principal)
+            .is_some_and(|ids| ids.contains(&invocation))
+    }
+
+    pub(super) fn add(&mut self, until: Time, principal: Arc<str>, invocation: Uuid) {
+        if self.max == 0 {
+            return;
+        }
+        if self.order.len() >= self.max {
+            self.remove_oldest();
+        }
+        self.ids
+            .entry(principal.clone())
+            .or_default()
+            .insert(invocation);
+        self.order.push_back((until, principal, invocation));
+    }
+
+    pub(super) fn expire(&mut self, now: Time) {
+        while self.order.front().is_some_and(|(until, ..)| *until <= now) {
+            self.remove_oldest();
+        }
+    }
+
+    fn remove_oldest(&mut self) {
+        let Some((_, principal, invocation)) = self.order.pop_front() else {
+            return;
+        };
+        if let Some(ids) = self.ids.get_mut(&principal) {
+            ids.remove(&invocation);
+            if ids.is_empty() {
+                self.ids.remove(&principal);
+            }
+        }
+    }
+}

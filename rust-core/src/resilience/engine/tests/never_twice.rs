@@ -1,0 +1,149 @@
+//! Where a deduplicated call may be repeated.
+
+use super::*;
+
+#[test]
+fn a_deduplicated_call_is_repeated_where_the_server_remembers_it() {
+    let mut world = World::connected(resilient);
+    world.deduplicated(1);
+    world.lose();
+    world.sleep();
+    world.sleep();
+    world.accept();
+    world.succeed();
+    assert_eq!(world.answer_of(1).attempts, 2);
+}
+
+#[test]
+fn a_deduplicated_call_is_not_repeated_at_a_server_that_forgot() {
+    let mut world = World::connected(resilient);
+    world.deduplicated(1);
+    world.idempotent(2);
+    world.lose();
+    world.sleep();
+    world.sleep();
+    world.reach = Some(Reach { epoch: 8, ..REACH });
+    world.accept();
+    let error = world.error(1);
+    assert_eq!(
+        (error.code(), error.outcome(), error.attempts()),
+        (ErrorCode::OutcomeUnknown, Outcome::Unknown, 1)
+    );
+    assert!(world.is_open(2));
+    assert_eq!(world.requests.len(), 1);
+}
+
+#[test]
+fn a_deduplicated_call_is_not_repeated_beyond_the_announced_time() {
+    let mut world = World::connected(|o| {
+        resilient(o);
+        o.attempt_timeout = Some(MS(4_000));
+        o.retry.as_mut().unwrap().initial_delay = MS(6_000);
+    });
+    world.reach = Some(Reach {
+        hold_ms: 10_000,
+        ..REACH
+    });
+    world.lose();
+    world.sleep();
+    world.accept();
+    world.deduplicated(1);
+    world.sleep();
+    world.sleep();
+    assert_eq!(world.error(1).code(), ErrorCode::OutcomeUnknown);
+    assert_eq!(world.received.len(), 1);
+}
+
+#[test]
+fn at_a_dotnet_server_a_deduplicated_call_is_repeated_on_its_connection_only() {
+    let options = |o: &mut EngineOptions| {
+        resilient(o);
+        o.attempt_timeout = Some(MS(1000));
+    };
+    let mut world = World::new(options);
+    world.dotnet = true;
+    world.engine.connect(world.now);
+    world.accept();
+    world.deduplicated(1);
+    world.sleep();
+    world.sleep();
+    assert_eq!(world.received.len(), 2);
+    assert_eq!(world.received[0].extension, None);
+    world.lose();
+    world.sleep();
+    world.accept();
+    assert_eq!(world.error(1).code(), ErrorCode::OutcomeUnknown);
+}
+
+#[test]
+fn at_a_dotnet_server_a_deduplicated_call_is_not_repeated_after_sixty_four_others() {
+    for (others, repeated) in [(63, true), (64, false)] {
+        let mut world = World::new(|o| {
+            resilient(o);
+            o.attempt_timeout = Some(MS(1000));
+        });
+        world.dotnet = true;
+        world.engine.connect(world.now);
+        world.accept();
+        world.deduplicated(1);
+        for tag in 0..others {
+            world.call(1000 + tag, |_| {});
+        }
+        world.sleep();
+        world.sleep();
+        assert_eq!(world.is_open(1), repeated, "{others} others");
+    }
+}
+
+#[test]
+fn numbers_and_marks_are_told_to_a_libwitrpc_server_only_for_calls_that_may_come_again() {
+    let mut world = World::connected(resilient);
+    let fields = |world: &World| {
+        world
+            .received
+            .last()
+            .unwrap()
+            .extension
+            .as_deref()
+            .and_then(Extension::decode)
+    };
+    world.call(1, |_| {});
+    assert_eq!(fields(&world), None);
+    world.deduplicated(2);
+    let first = fields(&world).unwrap();
+    assert_eq!(
+        (first.call_number, first.first_unfinished, first.attempt),
+        (Some(2), Some(2), None)
+    );
+    world.deduplicated(3);
+    assert_eq!(fields(&world).unwrap().first_unfinished, Some(2));
+    world.requests.pop_front();
+    world.succeed();
+    world.deduplicated(4);
+    assert_eq!(fields(&world).unwrap().first_unfinished, Some(3));
+    world.call(5, |spec| {
+        spec.repeat = Repeat::Deduplicated;
+        spec.invocation_id = Some(Uuid::from_u128(5));
+    });
+    assert_eq!(fields(&world), None);
+    assert_eq!(
+        world.received.last().unwrap().invocation_id,
+        Uuid::from_u128(5)
+    );
+}
+
+#[test]
+fn an_id_of_the_callers_own_lets_a_stored_answer_stand() {
+    let mut world = World::connected(|o| {
+        resilient(o);
+        o.retry.as_mut().unwrap().retryable_statuses.insert(500);
+    });
+    world.call(1, |spec| {
+        spec.repeat = Repeat::Idempotent;
+        spec.invocation_id = Some(Uuid::from_u128(5));
+    });
+    world.fail(500);
+    assert_eq!(world.error(1).attempts(), 1);
+    world.call(2, |spec| spec.invocation_id = Some(Uuid::nil()));
+    assert_eq!(world.error(2).code(), ErrorCode::InvalidArgument);
+}

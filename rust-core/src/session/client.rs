@@ -1,0 +1,340 @@
+//! The client's side of one connection: handshake, then calls out and answers and events in.
+//!
+//! Owns the message ids of the connection and nothing of the calls behind them: an answer is
+//! reported by the [`Slot`] that the call was sent with. Deadlines, retries and reconnection belong
+//! to the [engine](crate::resilience::engine).
+
+use bytes::{Bytes, BytesMut};
+use uuid::Uuid;
+
+use super::{PeerInfo, extension};
+use crate::error::{Error, ErrorCode, Outcome, Result};
+use crate::wire::extension::{Capabilities, Extension};
+use crate::wire::{
+    self, Arguments, AuthorizationRequest, AuthorizationResponse, Envelope, InitializationRequest,
+    InitializationResponse, Kind, PROTOCOL_VERSION, Request, Response, TypeNames, frame,
+};
+
+/// Where an answer belongs: the place of its call and a number that no other request of this
+/// client had before. Both travel in the message id, so that an answer finds its call without a
+/// search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Slot {
+    /// Place of the call.
+    pub index: u32,
+    /// Number of the attempt over all calls; wraps.
+    pub serial: u32,
+}
+
+/// One attempt of a call.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    /// Name of the method.
+    pub method_name: &'a str,
+    /// The encoded arguments.
+    pub arguments: &'a Arguments,
+    /// Type names, for a call by name.
+    pub types: Option<&'a TypeNames>,
+    /// The same for all attempts of one call.
+    pub invocation_id: Uuid,
+    /// Id of the contract.
+    pub contract_id: i64,
+    /// Id of the method, 0 for a call by name.
+    pub method_id: i64,
+    /// Number of the call within the client; `None` for a call that is never sent again.
+    pub number: Option<u64>,
+    /// No call below this number will be sent again.
+    pub first_unfinished: u64,
+    /// Which attempt it is, from 1.
+    pub attempt: u32,
+}
+
+/// What a frame meant.
+#[derive(Debug)]
+pub enum Received {
+    /// Nothing that concerns anybody.
+    Nothing,
+    /// The connection is authorised.
+    Authorized,
+    /// The answer to a request; an error if the peer's bytes made no sense.
+    Answer(Slot, Result<(Response, Extension)>),
+    /// An event.
+    Event(Request),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Initializing,
+    Authorizing,
+    Ready,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct ClientSession {
+    phase: Phase,
+    /// Id of the handshake message in flight.
+    handshake_id: Uuid,
+    /// First half of all message ids of this connection.
+    nonce: [u8; 8],
+    token: String,
+    client_id: Uuid,
+    peer: PeerInfo,
+    output: BytesMut,
+    /// Bytes ever put into `output`.
+    produced: u64,
+}
+
+impl ClientSession {
+    /// Starts the handshake: its first frame is in the [output](Self::take_output).
+    ///
+    /// `nonce` must be random. `client_id` is told to a libwitrpc server only.
+    pub fn new(nonce: [u8; 8], client_id: Uuid, token: &str) -> Self {
+        let mut session = Self {
+            phase: Phase::Initializing,
+            handshake_id: Uuid::nil(),
+            nonce,
+            token: token.to_owned(),
+            client_id,
+            peer: PeerInfo::default(),
+            output: BytesMut::new(),
+            produced: 0,
+        };
+        let announced = Extension {
+            capabilities: Some(Capabilities::ALL),
+            ..Extension::default()
+        };
+        let request = InitializationRequest {
+            public_key: Some(vec![0]),
+            protocol_version: PROTOCOL_VERSION,
+            extension: Some(announced.encode()),
+        };
+        session.handshake_id = session.message_id(Slot {
+            index: u32::MAX,
+            serial: 0,
+        });
+        session.send(session.handshake_id, Kind::INITIALIZATION, |out| {
+            request.encode(out)
+        });
+        session
+    }
+
+    /// What the server said about itself, from the moment it is authorised.
+    pub fn peer(&self) -> &PeerInfo {
+        &self.peer
+    }
+
+    /// True once calls may be sent.
+    pub fn is_ready(&self) -> bool {
+        self.phase == Phase::Ready
+    }
+
+    /// Bytes waiting to be taken.
+    pub fn pending_output(&self) -> usize {
+        self.output.len()
+    }
+
+    /// Bytes ever produced, taken or not: a request is sent once that many minus those that the
+    /// network refused reach its [end](Self::request).
+    pub fn produced(&self) -> u64 {
+        self.produced
+    }
+
+    /// Takes all framed bytes that are to be sent.
+    pub fn take_output(&mut self) -> BytesMut {
+        self.output.split()
+    }
+
+    /// A new token for the requests from now on.
+    pub fn set_token(&mut self, token: &str) {
+        token.clone_into(&mut self.token);
+    }
+
+    /// Writes a request. Returns the position of its last byte in everything
+    /// [produced](Self::produced).
+    pub fn request(&mut self, slot: Slot, call: &Call<'_>) -> u64 {
+        let mut buffer = [0; 64];
+        let extension = (self.peer.deduplicates && call.number.is_some()).then(|| {
+            let fields = Extension {
+                call_number: call.number,
+                first_unfinished: Some(call.first_unfinished),
+                attempt: (call.attempt > 1).then_some(call.attempt),
+                ..Extension::default()
+            };
+            let mut writer = SliceWriter {
+                buffer: &mut buffer,
+                len: 0,
+            };
+            fields.encode_to(&mut writer);
+            writer.len
+        });
+        let id = self.message_id(slot);
+        let token = std::mem::take(&mut self.token);
+        let request = wire::Call {
+            token: &token,
+            method_name: call.method_name,
+            arguments: call.arguments,
+            types: call.types,
+            invocation_id: call.invocation_id,
+            contract_id: call.contract_id,
+            method_id: call.method_id,
+            extension: extension.map(|len| &buffer[..len]),
+        };
+        self.send(id, Kind::REQUEST, |out| request.encode(out));
+        self.token = token;
+        self.produced
+    }
+
+    /// Takes in one frame body. An error ends the connection; its code says whether another try
+    /// can help.
+    pub fn receive(&mut self, body: &Bytes) -> Result<Received> {
+        // As the reference: what is no message, or of type 0, is dropped.
+        let Ok(Some(envelope)) = Envelope::decode(body) else {
+            return Ok(Received::Nothing);
+        };
+        match (self.phase, envelope.kind) {
+            (_, Kind::UNKNOWN) => Ok(Received::Nothing),
+            (Phase::Initializing, Kind::INITIALIZATION) if envelope.id == self.handshake_id => {
+                self.initialized(envelope.data)
+            }
+            (Phase::Authorizing, Kind::AUTHORIZATION) if envelope.id == self.handshake_id => {
+                self.authorized(envelope.data)
+            }
+            (Phase::Ready, Kind::CALLBACK) => {
+                Ok(match envelope.data.as_ref().map(Request::decode) {
+                    Some(Ok(Some(request))) => Received::Event(request),
+                    _ => Received::Nothing,
+                })
+            }
+            (Phase::Ready, Kind::REQUEST) => Ok(match self.slot(envelope.id) {
+                Some(slot) => Received::Answer(slot, Self::answer(envelope.data)),
+                None => Received::Nothing,
+            }),
+            _ => Ok(Received::Nothing),
+        }
+    }
+
+    fn initialized(&mut self, data: Option<Bytes>) -> Result<Received> {
+        let refused = |text: &str| {
+            Error::new(ErrorCode::Protocol, "the server refused the connection")
+                .with_details(Some(text.to_owned()))
+        };
+        let data = data.ok_or_else(|| refused("it did not accept the initialization"))?;
+        let response = match InitializationResponse::decode(&data) {
+            Ok(Some(response)) => response,
+            Ok(None) => return Err(refused("its initialization is null")),
+            Err(e) => return Err(refused(&format!("its initialization can't be read: {e}"))),
+        };
+        if let Some(text) = response.error_message {
+            return Err(refused(&text));
+        }
+        let (Some(key), Some(_)) = (&response.symmetric_key, &response.vector) else {
+            return Err(refused("its initialization has no keys"));
+        };
+        if key.len() > 1 {
+            // Keys in clear: it encrypts and took us for a peer that does.
+            return Err(Error::new(
+                ErrorCode::Encryption,
+                "the server encrypts and this client does not: switch encryption on",
+            ));
+        }
+        let announced = extension(response.extension.as_deref())
+            .capabilities
+            .unwrap_or_default();
+        self.peer.deduplicates = announced.has(Capabilities::DEDUPLICATION);
+        self.phase = Phase::Authorizing;
+        let request = AuthorizationRequest {
+            token: Some(self.token.clone()),
+            extension: self.peer.deduplicates.then(|| {
+                let fields = Extension {
+                    client_id: Some(self.client_id),
+                    ..Extension::default()
+                };
+                fields.encode().into()
+            }),
+        };
+        self.handshake_id = self.message_id(Slot {
+            index: u32::MAX,
+            serial: 1,
+        });
+        self.send(self.handshake_id, Kind::AUTHORIZATION, |out| {
+            request.encode(out)
+        });
+        Ok(Received::Nothing)
+    }
+
+    fn authorized(&mut self, data: Option<Bytes>) -> Result<Received> {
+        let refused = |text: &str| {
+            Error::new(ErrorCode::Unauthorized, "the server refused the token")
+                .with_details(Some(text.to_owned()))
+                .with_outcome(Outcome::Answered)
+        };
+        let Some(Ok(Some(response))) = data.as_deref().map(AuthorizationResponse::decode) else {
+            return Err(Error::new(
+                ErrorCode::Protocol,
+                "the server's answer to the token can't be read",
+            ));
+        };
+        if !response.is_authorized {
+            return Err(refused(
+                response.message.as_deref().unwrap_or("no reason given"),
+            ));
+        }
+        self.peer.reach = extension(response.extension.as_deref()).reach;
+        self.phase = Phase::Ready;
+        Ok(Received::Authorized)
+    }
+
+    fn answer(data: Option<Bytes>) -> Result<(Response, Extension)> {
+        let lost = |message: &str, details: Option<String>| {
+            Error::new(ErrorCode::Transport, message)
+                .with_details(details)
+                .with_outcome(Outcome::Unknown)
+        };
+        let data = data.ok_or_else(|| lost("Server returned an empty response", None))?;
+        match Response::decode(&data) {
+            Ok(Some(response)) => {
+                let extension = extension(response.extension.as_deref());
+                Ok((response, extension))
+            }
+            Ok(None) => Err(lost("Server returned an empty response", None)),
+            Err(e) => Err(lost("Failed to deserialize response", Some(e.to_string()))),
+        }
+    }
+
+    fn send(&mut self, id: Uuid, kind: Kind, write: impl FnOnce(&mut BytesMut)) {
+        let before = self.output.len();
+        frame::write(&mut self.output, id, kind, write);
+        self.produced += (self.output.len() - before) as u64;
+    }
+
+    fn message_id(&self, slot: Slot) -> Uuid {
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&self.nonce);
+        id[8..12].copy_from_slice(&slot.index.to_le_bytes());
+        id[12..].copy_from_slice(&slot.serial.to_le_bytes());
+        Uuid::from_bytes(id)
+    }
+
+    fn slot(&self, id: Uuid) -> Option<Slot> {
+        let rest = id.as_bytes().strip_prefix(&self.nonce)?;
+        let (index, serial) = rest.split_first_chunk::<4>()?;
+        Some(Slot {
+            index: u32::from_le_bytes(*index),
+            serial: u32::from_le_bytes(serial.try_into().ok()?),
+        })
+    }
+}
+
+/// Writes into a fixed buffer: the extension of a request needs no allocation.
+struct SliceWriter<'a> {
+    buffer: &'a mut [u8],
+    len: usize,
+}
+
+impl wire::memorypack::Write for SliceWriter<'_> {
+    fn raw(&mut self, bytes: &[u8]) {
+        self.buffer[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+}

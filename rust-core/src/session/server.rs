@@ -1,0 +1,238 @@
+//! The server's side of one connection: what each message means in each state (protocol section
+//! 14.1), and the frames that answer it.
+//!
+//! Owns the states Connected, Initialized, Authorized and the order of outgoing frames. Whether a
+//! token is good, what a request does and when a silent client has waited too long is decided by
+//! whoever drives it.
+
+use bytes::{Bytes, BytesMut};
+use uuid::Uuid;
+
+use super::{PeerInfo, extension};
+use crate::wire::extension::{Capabilities, Extension, Reach};
+use crate::wire::{
+    AuthorizationRequest, AuthorizationResponse, Envelope, InitializationRequest,
+    InitializationResponse, Kind, PROTOCOL_VERSION, Request, Response, frame, status,
+};
+
+/// What a frame meant.
+#[derive(Debug)]
+pub enum Received {
+    /// Nothing, or something that is answered already.
+    Nothing,
+    /// A token to check. Nothing more is to be received until [`ServerSession::authorize`].
+    Authorize {
+        /// The token.
+        token: String,
+        /// The lasting id of a libwitrpc client.
+        client_id: Option<Uuid>,
+    },
+    /// A call to make. Answered by [`ServerSession::respond`] under the same id.
+    Request(Uuid, Box<Request>),
+}
+
+/// The connection is to be closed, after what was written so far has been sent. Frames behind the
+/// offending one are dropped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation(pub String);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Connected,
+    Initialized,
+    /// A token is being checked; the answer repeats this message id.
+    Authorizing(Uuid),
+    Authorized,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct ServerSession {
+    phase: Phase,
+    /// Id of this connection: what callbacks carry.
+    id: Uuid,
+    peer: PeerInfo,
+    output: BytesMut,
+}
+
+impl ServerSession {
+    /// A connection that has just been accepted. `id` must be random.
+    pub fn new(id: Uuid) -> Self {
+        Self {
+            phase: Phase::Connected,
+            id,
+            peer: PeerInfo::default(),
+            output: BytesMut::new(),
+        }
+    }
+
+    /// Id of this connection.
+    pub fn id(&self) -> Uuid {
+        self.id
+    }
+
+    /// What the client said about itself.
+    pub fn peer(&self) -> &PeerInfo {
+        &self.peer
+    }
+
+    /// True once calls may come and events may go.
+    pub fn is_authorized(&self) -> bool {
+        self.phase == Phase::Authorized
+    }
+
+    /// Bytes waiting to be taken.
+    pub fn pending_output(&self) -> usize {
+        self.output.len()
+    }
+
+    /// Takes all framed bytes that are to be sent.
+    pub fn take_output(&mut self) -> BytesMut {
+        self.output.split()
+    }
+
+    /// Takes in one frame body.
+    pub fn receive(&mut self, body: &Bytes) -> Result<Received, Violation> {
+        let Ok(Some(envelope)) = Envelope::decode(body) else {
+            return Ok(Received::Nothing);
+        };
+        let Envelope { id, kind, data } = envelope;
+        match (self.phase, kind) {
+            (_, Kind::UNKNOWN) => Ok(Received::Nothing),
+            (Phase::Connected, Kind::INITIALIZATION) => self.initialize(id, data),
+            (Phase::Initialized, Kind::AUTHORIZATION) => self.authorization(id, data),
+            (Phase::Authorized, Kind::REQUEST) => Ok(self.request(id, data)),
+            (_, Kind::INITIALIZATION | Kind::AUTHORIZATION | Kind::REQUEST) => Err(Violation(
+                format!("a message of type {} in state {:?}", kind.0, self.phase),
+            )),
+            _ => Ok(Received::Nothing),
+        }
+    }
+
+    fn initialize(&mut self, id: Uuid, data: Option<Bytes>) -> Result<Received, Violation> {
+        let Some(data) = data else {
+            frame::write_null(&mut self.output, id, Kind::INITIALIZATION);
+            return Ok(Received::Nothing);
+        };
+        let Ok(Some(request)) = InitializationRequest::decode(&data) else {
+            return Err(self.refuse(
+                id,
+                format!(
+                    "Cannot read the initialization request; the server speaks protocol {PROTOCOL_VERSION}"
+                ),
+            ));
+        };
+        if request.protocol_version != PROTOCOL_VERSION {
+            return Err(self.refuse(
+                id,
+                format!(
+                    "Protocol mismatch: client {}, server {PROTOCOL_VERSION}",
+                    request.protocol_version
+                ),
+            ));
+        }
+        if request.public_key.is_none() {
+            frame::write_null(&mut self.output, id, Kind::INITIALIZATION);
+            return Ok(Received::Nothing);
+        }
+        let announced = extension(request.extension.as_deref()).capabilities;
+        self.peer.deduplicates =
+            announced.is_some_and(|bits| bits.has(Capabilities::DEDUPLICATION));
+        let response = InitializationResponse {
+            symmetric_key: Some(vec![0]),
+            vector: Some(vec![0]),
+            protocol_version: PROTOCOL_VERSION,
+            error_message: None,
+            extension: announced.map(|_| {
+                let fields = Extension {
+                    capabilities: Some(Capabilities::ALL),
+                    ..Extension::default()
+                };
+                fields.encode()
+            }),
+        };
+        self.phase = Phase::Initialized;
+        self.send(id, Kind::INITIALIZATION, |out| response.encode(out));
+        Ok(Received::Nothing)
+    }
+
+    fn refuse(&mut self, id: Uuid, text: String) -> Violation {
+        let response = InitializationResponse {
+            protocol_version: PROTOCOL_VERSION,
+            error_message: Some(text.clone()),
+            ..InitializationResponse::default()
+        };
+        self.send(id, Kind::INITIALIZATION, |out| response.encode(out));
+        Violation(text)
+    }
+
+    fn authorization(&mut self, id: Uuid, data: Option<Bytes>) -> Result<Received, Violation> {
+        let request = data.as_deref().map(AuthorizationRequest::decode);
+        let Some(Ok(Some(AuthorizationRequest {
+            token: Some(token),
+            extension: bytes,
+        }))) = request
+        else {
+            frame::write_null(&mut self.output, id, Kind::AUTHORIZATION);
+            return Err(Violation("an authorization without a token".into()));
+        };
+        self.phase = Phase::Authorizing(id);
+        Ok(Received::Authorize {
+            token,
+            client_id: extension(bytes.as_deref()).client_id,
+        })
+    }
+
+    /// Answers the token that was [asked about](Received::Authorize). `reach` is told to a
+    /// libwitrpc client.
+    pub fn authorize(&mut self, accepted: bool, reach: Option<Reach>) -> Result<(), Violation> {
+        let Phase::Authorizing(id) = self.phase else {
+            return Err(Violation("no authorization was asked for".into()));
+        };
+        let response = AuthorizationResponse {
+            is_authorized: accepted,
+            message: Some(if accepted { "Authorized" } else { "Forbidden" }.into()),
+            extension: (accepted && self.peer.deduplicates).then(|| {
+                let fields = Extension {
+                    reach,
+                    ..Extension::default()
+                };
+                fields.encode().into()
+            }),
+        };
+        self.send(id, Kind::AUTHORIZATION, |out| response.encode(out));
+        if accepted {
+            self.phase = Phase::Authorized;
+            Ok(())
+        } else {
+            Err(Violation("the token was refused".into()))
+        }
+    }
+
+    fn request(&mut self, id: Uuid, data: Option<Bytes>) -> Received {
+        match data.as_ref().map(Request::decode) {
+            Some(Ok(Some(request))) => Received::Request(id, Box::new(request)),
+            _ => {
+                let response = Response::error(status::BAD_REQUEST, "Request is empty", None);
+                self.send(id, Kind::REQUEST, |out| response.encode(out));
+                Received::Nothing
+            }
+        }
+    }
+
+    /// Answers a request with an encoded [`Response`].
+    pub fn respond(&mut self, id: Uuid, response: &[u8]) {
+        self.send(id, Kind::REQUEST, |out| out.extend_from_slice(response));
+    }
+
+    /// Sends an event: an encoded [`Request`], the same for all its receivers.
+    pub fn event(&mut self, request: &[u8]) {
+        self.send(self.id, Kind::CALLBACK, |out| {
+            out.extend_from_slice(request)
+        });
+    }
+
+    fn send(&mut self, id: Uuid, kind: Kind, write: impl FnOnce(&mut BytesMut)) {
+        frame::write(&mut self.output, id, kind, write);
+    }
+}
