@@ -1,0 +1,273 @@
+//! The options of a client and the start of its life.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::Client;
+use super::callbacks::{Callbacks, RetryNotice};
+use super::driver::{Driver, DriverOptions};
+use super::retry::RetryPolicy;
+use super::token::TokenSource;
+use crate::codec::Codec;
+use crate::error::{Error, Result};
+use crate::resilience::engine::{Engine, EngineOptions, State};
+use crate::resilience::reconnect::ReconnectOptions;
+use crate::transport::{Endpoint, SocketOptions};
+use crate::wire::DEFAULT_MAX_FRAME;
+
+/// Builds a [`Client`]. Everything has a default but the endpoint; wrong values are told by
+/// [`build`](Self::build).
+///
+/// Callbacks run on a thread of the client's own, one after the other, never inside the call that
+/// caused them. They may call the client, and may block it (then later callbacks wait).
+#[must_use]
+pub struct ClientBuilder {
+    endpoints: Vec<String>,
+    codec: Codec,
+    token: Token,
+    engine: EngineOptions,
+    socket: SocketOptions,
+    max_frame: usize,
+    retry: Option<RetryPolicy>,
+    callbacks: Callbacks,
+    runtime: Option<Handle>,
+    seed: Option<[u8; 32]>,
+}
+
+type AskToken = Arc<dyn Fn() -> std::pin::Pin<Box<dyn Future<Output = Result<String>> + Send>> + Send + Sync>;
+
+enum Token {
+    Fixed(String),
+    Provider(AskToken),
+}
+
+impl ClientBuilder {
+    pub(super) fn new(endpoint: &str) -> Self {
+        Self {
+            endpoints: vec![endpoint.to_owned()],
+            codec: Codec::Json,
+            token: Token::Fixed(String::new()),
+            engine: EngineOptions::default(),
+            socket: SocketOptions::default(),
+            max_frame: DEFAULT_MAX_FRAME,
+            retry: None,
+            callbacks: Callbacks::default(),
+            runtime: None,
+            seed: None,
+        }
+    }
+
+    /// One more server to try. They are tried in turn, each attempt to connect at the next one.
+    pub fn endpoint(mut self, endpoint: &str) -> Self {
+        self.endpoints.push(endpoint.to_owned());
+        self
+    }
+
+    /// How arguments and results are encoded. The server must be set alike: it is not negotiated.
+    /// Default JSON.
+    pub fn codec(mut self, codec: Codec) -> Self {
+        self.codec = codec;
+        self
+    }
+
+    /// The access token. Default empty: none. If the server refuses it, the client is
+    /// [`Failed`](State::Failed) at once.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Token::Fixed(token.into());
+        self
+    }
+
+    /// Asks for the token before every attempt to connect, and once more when the server refused
+    /// it, at the handshake or for a call. May take as long as connecting may.
+    pub fn token_provider<F, T>(mut self, provider: F) -> Self
+    where
+        F: Fn() -> T + Send + Sync + 'static,
+        T: Future<Output = std::result::Result<String, String>> + Send + 'static,
+    {
+        self.token = Token::Provider(Arc::new(move || {
+            let answer = provider();
+            Box::pin(async move { answer.await.map_err(Error::invalid_argument) })
+        }));
+        self
+    }
+
+    /// Like [`token_provider`](Self::token_provider) with a function that may block: it is called
+    /// on a thread for blocking work.
+    pub fn blocking_token_provider<F>(self, provider: F) -> Self
+    where
+        F: Fn() -> std::result::Result<String, String> + Send + Sync + 'static,
+    {
+        let provider = Arc::new(provider);
+        self.token_provider(move || {
+            let provider = provider.clone();
+            async move {
+                let answer = tokio::task::spawn_blocking(move || provider()).await;
+                answer.unwrap_or_else(|_| Err("the token provider panicked".to_owned()))
+            }
+        })
+    }
+
+    /// Limit of one attempt to connect: token, name look-up, all addresses, handshake. Default
+    /// 10 s.
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.engine.connect_timeout = limit;
+        self
+    }
+
+    /// Limit of one attempt of a call; `None` = none: then a call without a timeout of its own may
+    /// hang for ever. Default 30 s.
+    pub fn attempt_timeout(mut self, limit: Option<Duration>) -> Self {
+        self.engine.attempt_timeout = limit;
+        self
+    }
+
+    /// Largest message accepted, in bytes. Default 256 MiB.
+    pub fn max_frame(mut self, bytes: usize) -> Self {
+        self.max_frame = bytes;
+        self
+    }
+
+    /// Socket options: how a dead link is noticed.
+    pub fn socket(mut self, options: SocketOptions) -> Self {
+        self.socket = options;
+        self
+    }
+
+    /// Bounds of the queue of calls that wait for the link or for room: how many, and how many
+    /// bytes of arguments. Beyond it a call fails at once as
+    /// [`Overloaded`](crate::ErrorCode::Overloaded). Default 4,096 calls and 64 MiB.
+    pub fn queue_limits(mut self, calls: usize, bytes: usize) -> Self {
+        self.engine.max_queued_calls = calls;
+        self.engine.max_queued_bytes = bytes;
+        self
+    }
+
+    /// Requests without an answer at the same time; more wait in the queue. Default 16,384.
+    pub fn max_in_flight(mut self, calls: usize) -> Self {
+        self.engine.max_in_flight = calls;
+        self
+    }
+
+    /// Switches automatic reconnection on.
+    pub fn reconnect(mut self, options: ReconnectOptions) -> Self {
+        self.engine.reconnect = Some(options);
+        self
+    }
+
+    /// Switches the retry policy on.
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.retry = Some(policy);
+        self
+    }
+
+    /// Called before the wait that precedes each attempt to reconnect, with the number of the
+    /// attempt (from 1) and the delay that follows.
+    pub fn on_reconnecting(mut self, f: impl Fn(u32, Duration) + Send + Sync + 'static) -> Self {
+        self.callbacks.reconnecting = Some(Arc::new(move |(attempt, delay)| f(attempt, delay)));
+        self
+    }
+
+    /// Called when the link is back: the place to fetch what was missed.
+    pub fn on_reconnected(mut self, f: impl Fn() + Send + Sync + 'static) -> Self {
+        self.callbacks.reconnected = Some(Arc::new(move |()| f()));
+        self
+    }
+
+    /// Called when the attempts are used up or the server refused for good, with the last error.
+    pub fn on_reconnection_failed(mut self, f: impl Fn(Error) + Send + Sync + 'static) -> Self {
+        self.callbacks.reconnection_failed = Some(Arc::new(f));
+        self
+    }
+
+    /// Called with every new state.
+    pub fn on_state_changed(mut self, f: impl Fn(State) + Send + Sync + 'static) -> Self {
+        self.callbacks.state_changed = Some(Arc::new(f));
+        self
+    }
+
+    /// Called before the wait that precedes each retry of a call.
+    pub fn on_retry(mut self, f: impl Fn(RetryNotice) + Send + Sync + 'static) -> Self {
+        self.callbacks.retry = Some(Arc::new(f));
+        self
+    }
+
+    /// The tokio runtime to run on. Default: the one that [`build`](Self::build) is called in.
+    pub fn runtime(mut self, runtime: Handle) -> Self {
+        self.runtime = Some(runtime);
+        self
+    }
+
+    /// Feeds all randomness of this client (ids, jitter) from a seed. For reproducible tests only:
+    /// two clients with one seed make the same ids.
+    pub fn seed(mut self, seed: [u8; 32]) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Checks the options. The client is not connected yet.
+    pub fn build(self) -> Result<Client> {
+        let endpoints = self
+            .endpoints
+            .iter()
+            .map(|text| {
+                let endpoint: Endpoint = text.parse()?;
+                endpoint.check_for_client()?;
+                Ok(endpoint)
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let mut engine = self.engine;
+        if let Some(reconnect) = &engine.reconnect {
+            reconnect.validate()?;
+        }
+        let mut callbacks = self.callbacks;
+        let policy = self.retry.unwrap_or_else(RetryPolicy::off);
+        policy.check()?;
+        engine.retry = policy.engine_options();
+        callbacks.retryable = policy.predicate();
+        for (name, value) in [
+            ("connect_timeout", Some(engine.connect_timeout)),
+            ("attempt_timeout", engine.attempt_timeout),
+        ] {
+            if value == Some(Duration::ZERO) {
+                return Err(Error::invalid_argument(format!("{name} must not be zero")));
+            }
+        }
+        if i32::try_from(self.max_frame).is_err() || self.max_frame < 64 {
+            return Err(Error::invalid_argument(format!(
+                "max_frame is {} bytes: it must be from 64 to {}",
+                self.max_frame,
+                i32::MAX
+            )));
+        }
+        if engine.max_in_flight == 0 {
+            return Err(Error::invalid_argument("max_in_flight must not be zero"));
+        }
+        let runtime = match self.runtime {
+            Some(runtime) => runtime,
+            None => Handle::try_current().map_err(|_| {
+                Error::invalid_argument(
+                    "no tokio runtime here: build the client inside one, or name one with `runtime`",
+                )
+            })?,
+        };
+        let token = match self.token {
+            Token::Fixed(token) => TokenSource::Fixed(token),
+            Token::Provider(ask) => TokenSource::Provider { ask, limit: engine.connect_timeout },
+        };
+        engine.endpoints = endpoints.len();
+        engine.token_is_provided = token.is_provided();
+        let seed = self.seed.unwrap_or_else(rand::random);
+        let options = DriverOptions {
+            endpoints,
+            socket: self.socket,
+            max_frame: self.max_frame,
+            token,
+            callbacks,
+        };
+        let driver = Driver::start(Engine::new(engine, seed), options, runtime);
+        Ok(Client::new(driver, self.codec, policy))
+    }
+}

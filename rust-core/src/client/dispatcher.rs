@@ -1,0 +1,125 @@
+//! Where user code runs: a thread of the library's own that calls callbacks one after the other.
+//!
+//! Owns the thread and the order. The thread is started with the first callback and leaves when
+//! there was nothing to do for a while, so that a client without callbacks costs none.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+/// How long an idle thread stays.
+const LINGER: Duration = Duration::from_secs(10);
+
+type Job = Box<dyn FnOnce() + Send>;
+
+thread_local! {
+    static CURRENT: Cell<usize> = const { Cell::new(0) };
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    has_thread: bool,
+}
+
+#[derive(Default)]
+struct Inner {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+}
+
+/// See the [module](self). Clones share the queue.
+#[derive(Clone, Default)]
+pub(crate) struct Dispatcher(Arc<Inner>);
+
+impl Dispatcher {
+    /// Runs `job` after all that were posted before.
+    pub(crate) fn post(&self, job: impl FnOnce() + Send + 'static) {
+        let mut queue = self.0.queue.lock();
+        queue.jobs.push_back(Box::new(job));
+        if queue.has_thread {
+            self.0.wake.notify_one();
+            return;
+        }
+        let inner = self.0.clone();
+        let started = std::thread::Builder::new()
+            .name("witrpc-callbacks".into())
+            .spawn(move || inner.run());
+        match started {
+            Ok(_) => queue.has_thread = true,
+            // The next callback tries again. Running them here would break the promise that no
+            // callback runs inside the call that caused it.
+            Err(error) => tracing::error!(%error, "no thread for callbacks: they have to wait"),
+        }
+    }
+
+    /// True if the caller is one of this dispatcher's callbacks.
+    pub(crate) fn is_current(&self) -> bool {
+        CURRENT.get() == self.0.address()
+    }
+}
+
+impl Inner {
+    fn address(self: &Arc<Self>) -> usize {
+        Arc::as_ptr(self).addr()
+    }
+
+    fn run(self: Arc<Self>) {
+        CURRENT.set(self.address());
+        let mut queue = self.queue.lock();
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                drop(queue);
+                run(job);
+                queue = self.queue.lock();
+            } else if self.wake.wait_for(&mut queue, LINGER).timed_out() && queue.jobs.is_empty() {
+                queue.has_thread = false;
+                return;
+            }
+        }
+    }
+}
+
+fn run(job: Job) {
+    if catch_unwind(AssertUnwindSafe(job)).is_err() {
+        tracing::error!("a callback panicked");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn jobs_run_in_order_on_one_thread_that_knows_itself() {
+        let dispatcher = Dispatcher::default();
+        let (sender, receiver) = mpsc::channel();
+        for n in 0..100 {
+            let (sender, dispatcher2) = (sender.clone(), dispatcher.clone());
+            dispatcher.post(move || {
+                sender.send((n, std::thread::current().id(), dispatcher2.is_current())).unwrap();
+            });
+        }
+        let seen: Vec<_> = receiver.iter().take(100).collect();
+        assert!(seen.iter().enumerate().all(|(i, (n, thread, here))| {
+            i == *n && *thread == seen[0].1 && *here
+        }));
+        assert!(!dispatcher.is_current());
+        assert_ne!(seen[0].1, std::thread::current().id());
+    }
+
+    #[test]
+    fn a_panicking_callback_harms_no_other() {
+        let dispatcher = Dispatcher::default();
+        let (sender, receiver) = mpsc::channel();
+        dispatcher.post(|| panic!("on purpose"));
+        dispatcher.post(move || sender.send(1).unwrap());
+        assert_eq!(receiver.recv(), Ok(1));
+    }
+}

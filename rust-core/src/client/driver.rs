@@ -1,0 +1,362 @@
+//! Runs the [engine](crate::resilience::engine) on tokio: connects, moves bytes, keeps time, and
+//! delivers what comes out.
+//!
+//! One task a link reads; one task a client keeps time. Whoever makes a call writes it to the
+//! socket itself, unless the reading task is about to (then many calls share one write).
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, oneshot, watch};
+use tokio::task::AbortHandle;
+
+use super::callbacks::Callbacks;
+use super::dispatcher::Dispatcher;
+use super::events::Subscriptions;
+use super::token::TokenSource;
+use crate::error::{Error, ErrorCode, Result};
+use crate::resilience::engine::{
+    Action, Answer, CallKey, CallSpec, Engine, LinkId, Loss, Notification, State,
+};
+use crate::time::Time;
+use crate::transport::pump::{self, Ending, Outbox, Reader, Writer};
+use crate::transport::{Endpoint, SocketOptions, tcp};
+
+/// How a caller is told the end of its call.
+pub(super) enum Completion {
+    /// A task waits.
+    Wake(oneshot::Sender<Result<Answer>>),
+    /// A callback, to be run by the dispatcher.
+    Callback(Box<dyn FnOnce(Result<Answer>) + Send>),
+}
+
+/// What the driver needs to know besides the engine's options.
+pub(super) struct DriverOptions {
+    pub(super) endpoints: Vec<Endpoint>,
+    pub(super) socket: SocketOptions,
+    pub(super) max_frame: usize,
+    pub(super) token: TokenSource,
+    pub(super) callbacks: Callbacks,
+}
+
+/// One client, shared by its handles and tasks.
+pub(super) struct Driver {
+    core: Mutex<Core>,
+    /// Where the engine's time begins.
+    origin: Instant,
+    runtime: Handle,
+    options: DriverOptions,
+    /// The time-keeping task is to look again.
+    timer: Notify,
+    state: watch::Sender<State>,
+    pub(super) dispatcher: Dispatcher,
+    pub(super) subscriptions: Subscriptions,
+}
+
+struct Core {
+    origin: Instant,
+    engine: Engine<Completion>,
+    link: Option<LinkIo>,
+    /// When the time-keeping task looks next.
+    armed: Time,
+    connecting: Vec<oneshot::Sender<Result<()>>>,
+    closed: bool,
+}
+
+/// The network side of the engine's present link.
+struct LinkIo {
+    id: LinkId,
+    task: AbortHandle,
+    /// From the moment it is connected.
+    writer: Option<Writer>,
+}
+
+impl Outbox for Core {
+    fn writer(&mut self) -> Option<&mut Writer> {
+        self.link.as_mut()?.writer.as_mut()
+    }
+
+    fn refill(&mut self) {
+        let now = Time::from_origin(self.origin.elapsed());
+        if let Some(LinkIo { id, writer: Some(writer), .. }) = &mut self.link {
+            writer.pending = self.engine.take_output(now, *id);
+        }
+    }
+}
+
+impl Driver {
+    pub(super) fn start(
+        engine: Engine<Completion>,
+        options: DriverOptions,
+        runtime: Handle,
+    ) -> Arc<Self> {
+        let origin = Instant::now();
+        let driver = Arc::new(Self {
+            core: Mutex::new(Core {
+                origin,
+                engine,
+                link: None,
+                armed: Time::NEVER,
+                connecting: Vec::new(),
+                closed: false,
+            }),
+            origin,
+            runtime,
+            options,
+            timer: Notify::new(),
+            state: watch::Sender::new(State::Disconnected),
+            dispatcher: Dispatcher::default(),
+            subscriptions: Subscriptions::default(),
+        });
+        driver.runtime.spawn(driver.clone().keep_time());
+        driver
+    }
+
+    pub(super) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    pub(super) fn watch_state(&self) -> watch::Receiver<State> {
+        self.state.subscribe()
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.core.lock().engine.state()
+    }
+
+    /// Looks at the engine.
+    pub(super) fn with_engine<R>(&self, look: impl FnOnce(&Engine<Completion>) -> R) -> R {
+        look(&self.core.lock().engine)
+    }
+
+    /// Time since the engine's origin.
+    fn now(&self) -> Time {
+        Time::from_origin(self.origin.elapsed())
+    }
+
+    /// Starts a call. There is no key if it has ended already.
+    pub(super) fn call(self: &Arc<Self>, spec: CallSpec, completion: Completion) -> Option<CallKey> {
+        let now = self.now();
+        let mut core = self.core.lock();
+        let key = core.engine.call(now, spec, completion);
+        self.settle(core, true);
+        key
+    }
+
+    pub(super) fn cancel(self: &Arc<Self>, key: CallKey) {
+        self.input(|engine, _| engine.cancel(key));
+    }
+
+    pub(super) fn connect(self: &Arc<Self>) -> oneshot::Receiver<Result<()>> {
+        self.connect_by(Engine::connect)
+    }
+
+    pub(super) fn reconnect(self: &Arc<Self>) -> oneshot::Receiver<Result<()>> {
+        self.connect_by(Engine::reconnect)
+    }
+
+    fn connect_by(
+        self: &Arc<Self>,
+        begin: impl FnOnce(&mut Engine<Completion>, Time),
+    ) -> oneshot::Receiver<Result<()>> {
+        let (sender, receiver) = oneshot::channel();
+        let now = self.now();
+        let mut core = self.core.lock();
+        core.connecting.push(sender);
+        begin(&mut core.engine, now);
+        self.settle(core, false);
+        receiver
+    }
+
+    /// Tells the engine something.
+    pub(super) fn input(self: &Arc<Self>, tell: impl FnOnce(&mut Engine<Completion>, Time)) {
+        let now = self.now();
+        let mut core = self.core.lock();
+        tell(&mut core.engine, now);
+        self.settle(core, true);
+    }
+
+    /// Ends everything, for good.
+    pub(super) fn close(self: &Arc<Self>) {
+        let mut core = self.core.lock();
+        core.closed = true;
+        core.engine.close();
+        self.settle(core, false);
+        self.timer.notify_one();
+    }
+
+    /// Carries out what the engine wants after an input, and writes what it has to send.
+    fn settle(self: &Arc<Self>, mut core: MutexGuard<'_, Core>, write: bool) {
+        let mut wakes = Vec::new();
+        let mut state_changed = false;
+        while let Some(action) = core.engine.poll_action() {
+            // Callbacks are queued under the lock, so that their order is that of the engine.
+            match action {
+                Action::Open { link, endpoint } => self.open(&mut core, link, endpoint),
+                Action::Close { link } => core.close_link(link),
+                Action::RefreshToken => self.refresh_token(),
+                Action::Judge { call, error } => self.judge(call, error),
+                Action::Complete { tag, result } => match tag {
+                    Completion::Wake(sender) => wakes.push((sender, result)),
+                    Completion::Callback(callback) => self.dispatcher.post(|| callback(result)),
+                },
+                Action::ConnectDone(result) => {
+                    for sender in core.connecting.drain(..) {
+                        let _ = sender.send(result.clone());
+                    }
+                }
+                Action::Notify(Notification::Event(request)) => {
+                    self.subscriptions.deliver(&self.dispatcher, *request);
+                }
+                Action::Notify(notification) => {
+                    state_changed |= matches!(notification, Notification::StateChanged(_));
+                    self.options.callbacks.post(&self.dispatcher, notification);
+                }
+            }
+        }
+        if let Some(next) = core.engine.next_wakeup()
+            && next < core.armed
+        {
+            core.armed = next;
+            self.timer.notify_one();
+        }
+        if write {
+            pump::flush(&self.core, core);
+        } else {
+            drop(core);
+        }
+        for (sender, result) in wakes {
+            let _ = sender.send(result);
+        }
+        if state_changed {
+            // Read inside, so that of two threads the later one tells the later state.
+            self.state.send_if_modified(|seen| {
+                let state = self.state();
+                std::mem::replace(seen, state) != state
+            });
+        }
+    }
+
+    fn open(self: &Arc<Self>, core: &mut Core, link: LinkId, endpoint: usize) {
+        let task = self.runtime.spawn(self.clone().run_link(link, endpoint));
+        core.link = Some(LinkIo { id: link, task: task.abort_handle(), writer: None });
+    }
+
+    /// The life of a link: connect, then read until it is gone.
+    async fn run_link(self: Arc<Self>, link: LinkId, endpoint: usize) {
+        let endpoint = &self.options.endpoints[endpoint];
+        let opened = async {
+            let token = self.options.token.get().await?;
+            Ok((token, tcp::connect(endpoint, self.options.socket).await?))
+        };
+        let (token, stream) = match opened.await {
+            Ok(opened) => opened,
+            Err(error) => {
+                return self.input(|engine, now| engine.link_failed(now, link, error));
+            }
+        };
+        let (mut reader, writer) = pump::split(stream, self.options.max_frame);
+        {
+            let mut core = self.core.lock();
+            match core.link.as_mut().filter(|io| io.id == link) {
+                Some(io) => io.writer = Some(writer),
+                None => return,
+            }
+            core.engine.link_opened(link, &token);
+            self.settle(core, true);
+        }
+        let loss = self.read_link(link, &mut reader).await;
+        let now = self.now();
+        let mut core = self.core.lock();
+        let io = core.link.take_if(|io| io.id == link);
+        let unsent = io.and_then(|io| io.writer).map_or(0, |writer| writer.pending.len());
+        core.engine.link_lost(now, link, loss, unsent);
+        self.settle(core, true);
+    }
+
+    /// Reads until the link is gone and says why.
+    async fn read_link(self: &Arc<Self>, link: LinkId, reader: &mut Reader) -> Loss {
+        let ending = loop {
+            if let Err(ending) = reader.fill(&self.core).await {
+                break ending;
+            }
+            let now = self.now();
+            let mut core = self.core.lock();
+            let ending = loop {
+                match reader.next_frame() {
+                    Ok(Some(body)) => core.engine.receive(now, link, &body),
+                    Ok(None) => break None,
+                    Err(ending) => break Some(ending),
+                }
+            };
+            self.settle(core, false);
+            if let Some(ending) = ending {
+                break ending;
+            }
+            // Callers that were just answered may have more to say: one write for all.
+            tokio::task::yield_now().await;
+            reader.release(&self.core);
+        };
+        let code = match ending {
+            Ending::Closed => return Loss::Closed,
+            Ending::BadLength(_) => ErrorCode::Protocol,
+            Ending::HalfFrame | Ending::Io(_) => ErrorCode::Transport,
+        };
+        let error = Error::new(code, "the connection was lost");
+        Loss::Dropped(error.with_details(Some(ending.to_string())))
+    }
+
+    async fn keep_time(self: Arc<Self>) {
+        loop {
+            let wakeup = {
+                let mut core = self.core.lock();
+                if core.closed {
+                    return;
+                }
+                let next = core.engine.next_wakeup();
+                core.armed = next.unwrap_or(Time::NEVER);
+                next
+            };
+            match wakeup {
+                None => self.timer.notified().await,
+                Some(at) => {
+                    let at = self.origin + at.since_origin();
+                    tokio::select! {
+                        () = tokio::time::sleep_until(at.into()) => {}
+                        () = self.timer.notified() => {}
+                    }
+                }
+            }
+            self.input(Engine::tick);
+        }
+    }
+
+    fn refresh_token(self: &Arc<Self>) {
+        let driver = self.clone();
+        self.runtime.spawn(async move {
+            let token = driver.options.token.get().await;
+            driver.input(|engine, now| match &token {
+                Ok(token) => engine.token_refreshed(now, Ok(token)),
+                Err(error) => engine.token_refreshed(now, Err(error.clone())),
+            });
+        });
+    }
+
+    fn judge(self: &Arc<Self>, call: CallKey, error: Error) {
+        let driver = self.clone();
+        self.dispatcher.post(move || {
+            let retry = driver.options.callbacks.is_retryable(&error);
+            driver.input(|engine, now| engine.judged(now, call, retry));
+        });
+    }
+}
+
+impl Core {
+    fn close_link(&mut self, link: LinkId) {
+        if let Some(io) = self.link.take_if(|io| io.id == link) {
+            io.task.abort();
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The client: options, connection, calls, events.
+//!
+//! Owns the tokio side of a client. What happens when is decided by the
+//! [engine](crate::resilience::engine); nothing here waits, retries or reconnects by itself.
+
+mod builder;
+mod callbacks;
+mod dispatcher;
+mod driver;
+mod events;
+mod retry;
+mod service;
+mod token;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::sync::{oneshot, watch};
+
+pub use self::builder::ClientBuilder;
+pub use self::callbacks::RetryNotice;
+use self::driver::{Completion, Driver};
+pub use self::events::{DEFAULT_EVENT_QUEUE, Subscription};
+pub use self::retry::RetryPolicy;
+pub use self::service::{CallBuilder, EventArgs, EventStream, Service};
+use crate::codec::Codec;
+use crate::contract::Contract;
+use crate::error::{Error, ErrorCode, Result};
+use crate::resilience::engine::{Answer, CallKey, CallSpec, Engine, EngineStats, State};
+use crate::session::PeerInfo;
+
+/// A client of one service process, or of several that stand in for each other.
+///
+/// Clones are the same client; dropping the last one closes it. All methods may be called from any
+/// thread and any callback.
+#[derive(Clone)]
+pub struct Client(Arc<Shared>);
+
+pub(crate) struct Shared {
+    driver: Arc<Driver>,
+    codec: Codec,
+    policy: RetryPolicy,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.driver.close();
+        self.driver.subscriptions.close();
+    }
+}
+
+impl Client {
+    /// Starts a client's options. `endpoint` as `tcp://host:port`.
+    pub fn builder(endpoint: &str) -> ClientBuilder {
+        ClientBuilder::new(endpoint)
+    }
+
+    fn new(driver: Arc<Driver>, codec: Codec, policy: RetryPolicy) -> Self {
+        Self(Arc::new(Shared {
+            driver,
+            codec,
+            policy,
+        }))
+    }
+
+    /// Connects. Ends when the server has authorised the client, or with the error that ended the
+    /// attempt; with `retry_first_connect`, the attempts.
+    ///
+    /// Connected already, it does nothing. Dropping the future does not stop connecting.
+    pub async fn connect(&self) -> Result<()> {
+        ended(self.0.driver.connect().await)
+    }
+
+    /// Drops the link, if there is one, and connects anew without a delay.
+    pub async fn reconnect(&self) -> Result<()> {
+        ended(self.0.driver.reconnect().await)
+    }
+
+    /// Ends the wait before the next attempt to reconnect. Does nothing else.
+    pub fn reconnect_now(&self) {
+        self.0.driver.input(Engine::reconnect_now);
+    }
+
+    /// Ends attempts to reconnect in progress: the client is Disconnected, and no failure callback
+    /// is called. Elsewhere it does nothing.
+    pub fn stop_reconnection(&self) {
+        self.0.driver.input(|engine, _| engine.stop_reconnection());
+    }
+
+    /// Drops the link and stays without one until [`connect`](Self::connect). Never starts to
+    /// reconnect. Calls under way end as [`Closed`](ErrorCode::Closed).
+    pub fn disconnect(&self) {
+        self.0.driver.input(|engine, _| engine.disconnect());
+    }
+
+    /// Disconnects for good. What is asked of the client from now on is refused as
+    /// [`Closed`](ErrorCode::Closed).
+    pub fn close(&self) {
+        self.0.driver.close();
+    }
+
+    /// The state now.
+    pub fn state(&self) -> State {
+        self.0.driver.state()
+    }
+
+    /// The state, to wait for changes of it.
+    pub fn watch_state(&self) -> watch::Receiver<State> {
+        self.0.driver.watch_state()
+    }
+
+    /// Waits until the client is in this state.
+    pub async fn wait_for(&self, state: State) -> Result<()> {
+        let mut states = self.watch_state();
+        match states.wait_for(|s| *s == state).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(stopped()),
+        }
+    }
+
+    /// What the client has done and does.
+    pub fn stats(&self) -> EngineStats {
+        self.0.driver.with_engine(Engine::stats)
+    }
+
+    /// What the server said about itself; `None` without a link.
+    pub fn peer(&self) -> Option<PeerInfo> {
+        self.0.driver.with_engine(Engine::peer)
+    }
+
+    /// Why the last link or attempt to connect failed.
+    pub fn last_failure(&self) -> Option<Error> {
+        self.0.driver.with_engine(|engine| engine.last_failure().cloned())
+    }
+
+    /// A service by the name of its contract, as `"Demo.IEcho"`, without declarations: methods and
+    /// events are given as lines, and types that are not built in are known by name only.
+    pub fn service(&self, contract: &str) -> Result<Service> {
+        let contract = Contract::open(contract)
+            .map_err(|e| Error::invalid_argument(format!("contract \"{contract}\": {e}")))?;
+        Ok(self.service_of(Arc::new(contract)))
+    }
+
+    /// A service whose contract declares its methods, events and types.
+    pub fn service_of(&self, contract: Arc<Contract>) -> Service {
+        Service::new(self.clone(), contract)
+    }
+
+    /// True on the thread that runs this client's callbacks, where waiting for another callback
+    /// would be waiting for oneself.
+    pub fn is_callback_thread(&self) -> bool {
+        self.0.driver.dispatcher.is_current()
+    }
+
+    fn start(&self, spec: CallSpec) -> PendingCall {
+        let (sender, receiver) = oneshot::channel();
+        let key = self.0.driver.call(spec, Completion::Wake(sender));
+        PendingCall {
+            driver: self.0.driver.clone(),
+            key,
+            receiver,
+        }
+    }
+}
+
+fn ended(
+    result: std::result::Result<Result<()>, oneshot::error::RecvError>,
+) -> Result<()> {
+    result.unwrap_or_else(|_| Err(stopped()))
+}
+
+fn stopped() -> Error {
+    Error::new(ErrorCode::Closed, "the runtime of the client has stopped")
+}
+
+/// A call under way. Dropping it cancels the call.
+struct PendingCall {
+    driver: Arc<Driver>,
+    /// `None` once it has ended.
+    key: Option<CallKey>,
+    receiver: oneshot::Receiver<Result<Answer>>,
+}
+
+impl Future for PendingCall {
+    type Output = Result<Answer>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.receiver).poll(cx).map(|result| {
+            self.key = None;
+            result.unwrap_or_else(|_| Err(stopped()))
+        })
+    }
+}
+
+impl Drop for PendingCall {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.driver.cancel(key);
+        }
+    }
+}
