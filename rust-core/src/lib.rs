@@ -1,4 +1,5 @@
 //! WitRPC from any language: the Rust core.
 #![forbid(unsafe_code)]
 
+pub mod contract;
 pub mod wire;
