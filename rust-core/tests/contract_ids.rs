@@ -1,4 +1,5 @@
 //! Stable names, contract ids and method ids against those of a .NET peer, from C# lines.
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::HashSet;
 

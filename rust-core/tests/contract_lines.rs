@@ -1,5 +1,6 @@
 //! The grammar of method lines (`docs/method-lines.md`): what is accepted, what it means, and what
 //! the errors say.
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
