@@ -291,12 +291,15 @@ impl Driver {
                     Err(ending) => break Some(ending),
                 }
             };
+            let busy = core.engine.stats().in_flight > 0;
             self.settle(core, false);
             if let Some(ending) = ending {
                 break ending;
             }
-            // Callers that were just answered may have more to say: one write for all.
-            tokio::task::yield_now().await;
+            if busy {
+                // Callers that were just answered may have more to say: one write for all.
+                tokio::task::yield_now().await;
+            }
             reader.release(&self.core);
         };
         let code = match ending {

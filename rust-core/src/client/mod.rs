@@ -23,7 +23,7 @@ pub use self::callbacks::RetryNotice;
 use self::driver::{Completion, Driver};
 pub use self::events::{DEFAULT_EVENT_QUEUE, Subscription};
 pub use self::retry::RetryPolicy;
-pub use self::service::{CallBuilder, EventArgs, EventStream, Service};
+pub use self::service::{CallBuilder, CancelHandle, EventArgs, EventStream, PreparedMethod, Service, TypedCall};
 use crate::codec::Codec;
 use crate::contract::Contract;
 use crate::error::{Error, ErrorCode, Result};
@@ -139,11 +139,11 @@ impl Client {
     pub fn service(&self, contract: &str) -> Result<Service> {
         let contract = Contract::open(contract)
             .map_err(|e| Error::invalid_argument(format!("contract \"{contract}\": {e}")))?;
-        Ok(self.service_of(Arc::new(contract)))
+        Ok(self.service_of(contract))
     }
 
     /// A service whose contract declares its methods, events and types.
-    pub fn service_of(&self, contract: Arc<Contract>) -> Service {
+    pub fn service_of(&self, contract: Contract) -> Service {
         Service::new(self.clone(), contract)
     }
 

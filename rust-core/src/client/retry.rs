@@ -181,7 +181,8 @@ fn any_matches(marks: &[String], contract: &Contract, method: &Method) -> Result
             let marked = contract
                 .method(mark)
                 .map_err(|e| Error::invalid_argument(format!("retry: \"{mark}\": {e}")))?;
-            if marked.is_same(method) {
+            let same = marked.method_id() == method.method_id();
+            if same && (marked.method_id() != 0 || marked.to_string() == method.to_string()) {
                 return Ok(true);
             }
         }

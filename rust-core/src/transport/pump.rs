@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::{Buf, Bytes, BytesMut};
 use parking_lot::{Mutex, MutexGuard};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Notify;
 
 use crate::wire::frame;
@@ -30,7 +32,8 @@ pub(crate) trait Outbox {
 pub(crate) struct Writer {
     /// Tells this connection from those before and after it.
     id: u64,
-    stream: Arc<TcpStream>,
+    /// Shared, so that nobody has to hold the lock while writing.
+    stream: Arc<OwnedWriteHalf>,
     /// Taken from the session, not yet from us by the network.
     pub(crate) pending: BytesMut,
     /// Somebody is writing; what comes meanwhile it will find.
@@ -76,8 +79,11 @@ impl std::fmt::Display for Ending {
 /// The receiving half of a connection.
 pub(crate) struct Reader {
     id: u64,
-    stream: Arc<TcpStream>,
+    stream: OwnedReadHalf,
+    write_half: Arc<OwnedWriteHalf>,
     input: BytesMut,
+    /// How much is read at once.
+    room: usize,
     max_frame: usize,
     stuck: Arc<Notify>,
 }
@@ -86,10 +92,12 @@ pub(crate) struct Reader {
 pub(crate) fn split(stream: TcpStream, max_frame: usize) -> (Reader, Writer) {
     static NEXT_ID: AtomicU64 = AtomicU64::new(0);
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-    let (stream, stuck) = (Arc::new(stream), Arc::new(Notify::new()));
+    let stuck = Arc::new(Notify::new());
+    let (read_half, write_half) = stream.into_split();
+    let write_half = Arc::new(write_half);
     let writer = Writer {
         id,
-        stream: stream.clone(),
+        stream: write_half.clone(),
         pending: BytesMut::new(),
         writing: false,
         held: false,
@@ -98,8 +106,10 @@ pub(crate) fn split(stream: TcpStream, max_frame: usize) -> (Reader, Writer) {
     };
     let reader = Reader {
         id,
-        stream,
+        stream: read_half,
+        write_half,
         input: BytesMut::new(),
+        room: IDLE_BUFFER,
         max_frame,
         stuck,
     };
@@ -141,22 +151,25 @@ impl Reader {
     /// [`release`](Self::release) everything that is to be sent waits.
     pub(crate) async fn fill<O: Outbox>(&mut self, outbox: &Mutex<O>) -> Result<(), Ending> {
         loop {
+            let waits = matches!(look(outbox, self.id).map_err(Ending::Io)?, Look::Waits);
             self.make_room();
-            match self.stream.try_read_buf(&mut self.input) {
-                Ok(0) if self.input.is_empty() => return Err(Ending::Closed),
-                Ok(0) => return Err(Ending::HalfFrame),
-                Ok(_) => {
-                    self.with_writer(outbox, |writer| writer.held = true);
+            tokio::select! {
+                biased;
+                read = self.stream.read_buf(&mut self.input) => {
+                    let n = read.map_err(Ending::Io)?;
+                    if n == 0 {
+                        let clean = self.input.is_empty();
+                        return Err(if clean { Ending::Closed } else { Ending::HalfFrame });
+                    }
+                    self.adapt(n);
+                    with_writer(outbox, self.id, |writer| writer.held = true);
                     return Ok(());
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if self.input.is_empty() {
-                        // An idle connection holds no buffer.
-                        self.input = BytesMut::new();
-                    }
-                    self.wait(outbox).await?;
+                writable = self.write_half.writable(), if waits => {
+                    writable.map_err(Ending::Io)?;
+                    flush(outbox, outbox.lock());
                 }
-                Err(error) => return Err(Ending::Io(error)),
+                () = self.stuck.notified() => {}
             }
         }
     }
@@ -166,9 +179,14 @@ impl Reader {
         frame::split(&mut self.input, self.max_frame).map_err(Ending::BadLength)
     }
 
+    /// A new limit for frames that are read from now on, in bytes.
+    pub(crate) fn set_max_frame(&mut self, bytes: usize) {
+        self.max_frame = bytes;
+    }
+
     /// Sends what has waited since [`fill`](Self::fill).
     pub(crate) fn release<O: Outbox>(&self, outbox: &Mutex<O>) {
-        self.with_writer(outbox, |writer| writer.held = false);
+        with_writer(outbox, self.id, |writer| writer.held = false);
         flush(outbox, outbox.lock());
     }
 
@@ -176,9 +194,9 @@ impl Reader {
     pub(crate) async fn drain<O: Outbox>(&mut self, outbox: &Mutex<O>) -> io::Result<()> {
         loop {
             self.release(outbox);
-            match self.look(outbox)? {
+            match look(outbox, self.id)? {
                 Look::Sent => return Ok(()),
-                Look::Waits => self.stream.writable().await?,
+                Look::Waits => self.write_half.writable().await?,
                 Look::IsWriting => self.stuck.notified().await,
             }
         }
@@ -187,74 +205,71 @@ impl Reader {
     /// Says that nothing more will be sent, and waits for the peer to say the same: a socket that
     /// is closed with unread bytes in it would take back what was sent last.
     pub(crate) async fn finish(mut self) {
-        if socket2::SockRef::from(&*self.stream).shutdown(std::net::Shutdown::Write).is_err() {
+        let socket = socket2::SockRef::from(AsRef::<TcpStream>::as_ref(&self.stream));
+        if socket.shutdown(std::net::Shutdown::Write).is_err() {
             return;
         }
         loop {
             self.input.clear();
-            self.input.reserve(4096);
-            match self.stream.try_read_buf(&mut self.input) {
-                Ok(0) => return,
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if self.stream.readable().await.is_err() {
-                        return;
-                    }
-                }
-                Err(_) => return,
+            self.input.reserve(IDLE_BUFFER);
+            if !matches!(self.stream.read_buf(&mut self.input).await, Ok(1..)) {
+                return;
             }
         }
     }
 
-    /// Waits until there is something to read; sends what got stuck.
-    async fn wait<O: Outbox>(&self, outbox: &Mutex<O>) -> Result<(), Ending> {
-        loop {
-            let waits = matches!(self.look(outbox).map_err(Ending::Io)?, Look::Waits);
-            tokio::select! {
-                biased;
-                readable = self.stream.readable() => return readable.map_err(Ending::Io),
-                writable = self.stream.writable(), if waits => {
-                    writable.map_err(Ending::Io)?;
-                    flush(outbox, outbox.lock());
-                }
-                () = self.stuck.notified() => {}
-            }
-        }
-    }
-
-    fn look<O: Outbox>(&self, outbox: &Mutex<O>) -> io::Result<Look> {
-        let mut guard = outbox.lock();
-        let Some(writer) = guard.writer().filter(|w| w.id == self.id) else {
-            return Ok(Look::Sent);
-        };
-        match writer.broken.take() {
-            Some(error) => Err(error),
-            None if writer.writing => Ok(Look::IsWriting),
-            None if writer.pending.is_empty() => Ok(Look::Sent),
-            None => Ok(Look::Waits),
-        }
-    }
-
-    fn with_writer<O: Outbox>(&self, outbox: &Mutex<O>, change: impl FnOnce(&mut Writer)) {
-        if let Some(writer) = outbox.lock().writer().filter(|w| w.id == self.id) {
-            change(writer);
-        }
-    }
-
-    /// Room for the rest of the frame that has begun, or for a few small ones. Never much more than
-    /// has arrived: a length alone reserves nothing.
+    /// Room for the rest of the frame that has begun, or for as much as came lately. Never much
+    /// more than has arrived: a length alone reserves nothing.
     fn make_room(&mut self) {
-        const SMALL: usize = 8 * 1024;
-        const LARGE: usize = 1024 * 1024;
-        let wanted = match self.input.first_chunk::<{ frame::PREFIX }>() {
+        let room = match self.input.first_chunk::<{ frame::PREFIX }>() {
             Some(prefix) => {
                 let length = usize::try_from(i32::from_le_bytes(*prefix)).unwrap_or(0);
-                (length + frame::PREFIX).saturating_sub(self.input.len())
+                let missing = (length + frame::PREFIX).saturating_sub(self.input.len());
+                missing.min(self.input.len()).clamp(self.room, LARGEST_ROOM)
             }
-            None => SMALL,
+            None => {
+                if self.input.is_empty() && self.input.capacity() > IDLE_BUFFER && self.room == IDLE_BUFFER {
+                    self.input = BytesMut::new();
+                }
+                self.room
+            }
         };
-        let arrived = self.input.len().max(SMALL);
-        self.input.reserve(wanted.clamp(SMALL / 2, LARGE.min(arrived)));
+        self.input.reserve(room);
+    }
+
+    /// Reads more at once where much comes, and less where little does.
+    fn adapt(&mut self, n: usize) {
+        if n >= self.room {
+            self.room = (self.room * 2).min(BUSY_ROOM);
+        } else if n < self.room / 4 {
+            self.room = (self.room / 2).max(IDLE_BUFFER);
+        }
+    }
+}
+
+/// What an idle connection keeps for reading, in bytes.
+const IDLE_BUFFER: usize = 4096;
+/// Most that is read at once while small frames come.
+const BUSY_ROOM: usize = 64 * 1024;
+/// Most that is reserved for the rest of a large frame.
+const LARGEST_ROOM: usize = 4 * 1024 * 1024;
+
+fn look<O: Outbox>(outbox: &Mutex<O>, id: u64) -> io::Result<Look> {
+    let mut guard = outbox.lock();
+    let Some(writer) = guard.writer().filter(|w| w.id == id) else {
+        return Ok(Look::Sent);
+    };
+    match writer.broken.take() {
+        Some(error) => Err(error),
+        None if writer.writing => Ok(Look::IsWriting),
+        None if writer.pending.is_empty() => Ok(Look::Sent),
+        None => Ok(Look::Waits),
+    }
+}
+
+fn with_writer<O: Outbox>(outbox: &Mutex<O>, id: u64, change: impl FnOnce(&mut Writer)) {
+    if let Some(writer) = outbox.lock().writer().filter(|w| w.id == id) {
+        change(writer);
     }
 }
 

@@ -60,8 +60,6 @@ pub struct Extension {
     pub attempt: Option<u32>,
     /// Response: the stored answer of an earlier attempt.
     pub replayed: bool,
-    /// Response: whether the method ran can't be told.
-    pub outcome_unknown: bool,
     /// Response: refused for load before anything ran; worth another try after so many ms.
     pub retry_after_ms: Option<u32>,
 }
@@ -74,8 +72,7 @@ mod tag {
     pub(super) const FIRST_UNFINISHED: u8 = 5;
     pub(super) const ATTEMPT: u8 = 6;
     pub(super) const REPLAYED: u8 = 7;
-    pub(super) const OUTCOME_UNKNOWN: u8 = 8;
-    pub(super) const RETRY_AFTER: u8 = 9;
+    pub(super) const RETRY_AFTER: u8 = 8;
 }
 
 impl Extension {
@@ -118,9 +115,6 @@ impl Extension {
         if self.replayed {
             field(out, tag::REPLAYED, &[]);
         }
-        if self.outcome_unknown {
-            field(out, tag::OUTCOME_UNKNOWN, &[]);
-        }
         if let Some(ms) = self.retry_after_ms {
             field(out, tag::RETRY_AFTER, &ms.to_le_bytes());
         }
@@ -159,7 +153,6 @@ impl Extension {
                     extension.attempt = Some(u32::from_le_bytes(value.try_into().ok()?));
                 }
                 tag::REPLAYED => extension.replayed = true,
-                tag::OUTCOME_UNKNOWN => extension.outcome_unknown = true,
                 tag::RETRY_AFTER => {
                     extension.retry_after_ms = Some(u32::from_le_bytes(value.try_into().ok()?));
                 }
@@ -186,7 +179,6 @@ mod tests {
             first_unfinished: Some(2),
             attempt: Some(4),
             replayed: true,
-            outcome_unknown: true,
             retry_after_ms: Some(250),
         }
     }

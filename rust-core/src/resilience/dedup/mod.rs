@@ -169,6 +169,12 @@ impl<W> Table<W> {
         }
     }
 
+    /// True if a call with this id is running or was answered: [`begin`](Self::begin) would begin
+    /// nothing.
+    pub fn knows(&mut self, call: &CallId) -> bool {
+        self.records.find(&call.principal, call.invocation).is_some()
+    }
+
     /// A call arrived and everything that can refuse it before it begins has been checked.
     /// `digest` stands for its method and arguments.
     pub fn begin(&mut self, now: Time, call: &CallId, digest: u64, waiter: W) -> Admission {

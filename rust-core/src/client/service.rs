@@ -1,0 +1,391 @@
+//! Calls and events of one contract.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::RwLock;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use super::{Client, Completion, DEFAULT_EVENT_QUEUE, PendingCall, Subscription};
+use crate::arguments::{FromArguments, IntoArguments};
+use crate::codec::{self, Codec, Value};
+use crate::contract::{Contract, Event, Method};
+use crate::error::{Error, Result};
+use crate::resilience::engine::{Answer, CallSpec, Timeout};
+use crate::resilience::retry::Repeat;
+use crate::wire::{Arguments, Request};
+
+/// Lines remembered per service; a program has as many as it has calls in its text.
+const MAX_PREPARED: usize = 4096;
+
+/// A method that is ready to be called: what its line means, and how it may be repeated.
+#[derive(Clone)]
+pub struct PreparedMethod {
+    method: Method,
+    name: Arc<str>,
+    repeat: Repeat,
+}
+
+impl PreparedMethod {
+    /// The method.
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+}
+
+/// A handle on one contract of a server. Cheap to clone.
+#[derive(Clone)]
+pub struct Service {
+    client: Client,
+    contract: Contract,
+    prepared: Arc<RwLock<HashMap<Box<str>, PreparedMethod>>>,
+}
+
+impl Service {
+    pub(super) fn new(client: Client, contract: Contract) -> Self {
+        Self {
+            client,
+            contract,
+            prepared: Arc::default(),
+        }
+    }
+
+    /// The client behind it.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The contract.
+    pub fn contract(&self) -> &Contract {
+        &self.contract
+    }
+
+    /// Calls a method, named by its line (or, where the contract lists it, its name), with its
+    /// arguments as a tuple. Await the result:
+    ///
+    /// ```no_run
+    /// # async fn f(echo: witrpc::client::Service) -> witrpc::Result<()> {
+    /// let sum: i32 = echo.call("int Add(int, int)", (2, 3)).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn call<R>(&self, method: &str, arguments: impl IntoArguments) -> CallBuilder<'_, R> {
+        let spec = arguments.into_json().and_then(|json| {
+            let prepared = self.prepare(method)?;
+            let arguments = self.encode(&prepared, &json)?;
+            Ok((prepared, arguments))
+        });
+        CallBuilder::new(self, spec)
+    }
+
+    /// Calls a method with its arguments as a JSON array.
+    pub fn call_json<R>(&self, method: &str, arguments: &str) -> CallBuilder<'_, R> {
+        let spec = self.prepare(method).and_then(|prepared| {
+            let arguments = self.encode(&prepared, arguments)?;
+            Ok((prepared, arguments))
+        });
+        CallBuilder::new(self, spec)
+    }
+
+    /// Calls a method with arguments that are encoded already.
+    pub fn call_encoded<R>(&self, method: &str, arguments: Arguments) -> CallBuilder<'_, R> {
+        CallBuilder::new(self, self.prepare(method).map(|prepared| (prepared, arguments)))
+    }
+
+    /// Reads a method line. It is remembered, so that each line is read once.
+    pub fn prepare(&self, line: &str) -> Result<PreparedMethod> {
+        if let Some(prepared) = self.prepared.read().get(line) {
+            return Ok(prepared.clone());
+        }
+        let method = self
+            .contract
+            .method(line)
+            .map_err(|e| Error::invalid_argument(format!("method \"{line}\": {e}")))?;
+        let prepared = PreparedMethod {
+            name: method.name().into(),
+            repeat: self.client.0.policy.repeat(&self.contract, &method)?,
+            method,
+        };
+        let mut known = self.prepared.write();
+        if known.len() < MAX_PREPARED {
+            known.insert(line.into(), prepared.clone());
+        }
+        Ok(prepared)
+    }
+
+    fn encode(&self, prepared: &PreparedMethod, json: &str) -> Result<Arguments> {
+        codec::encode_args(self.client.0.codec, &prepared.method, json)
+            .map_err(|e| Error::invalid_argument(e.to_string()))
+    }
+
+    /// Calls `handler` for each event, in order, on the client's callback thread. Named by its line
+    /// (or, where the contract lists it, its name). Ends when the subscription is dropped.
+    pub fn on_event(
+        &self,
+        event: &str,
+        handler: impl Fn(EventArgs) + Send + Sync + 'static,
+    ) -> Result<Subscription> {
+        let event = self.event(event)?;
+        let codec = self.client.0.codec;
+        let (id, name) = (event.contract_id(), event.name().to_owned());
+        let driver = &self.client.0.driver;
+        Ok(driver.subscriptions.handle(id, &name, DEFAULT_EVENT_QUEUE, move |request| {
+            handler(EventArgs { event: event.clone(), codec, request });
+        }))
+    }
+
+    /// The events as a stream, in order.
+    pub fn events(&self, event: &str) -> Result<EventStream> {
+        let event = self.event(event)?;
+        let driver = &self.client.0.driver;
+        let subscription =
+            driver.subscriptions.stream(event.contract_id(), event.name(), DEFAULT_EVENT_QUEUE);
+        Ok(EventStream { subscription, event, codec: self.client.0.codec })
+    }
+
+    fn event(&self, line: &str) -> Result<Event> {
+        self.contract
+            .event(line)
+            .map_err(|e| Error::invalid_argument(format!("event \"{line}\": {e}")))
+    }
+}
+
+/// A call about to be made: set what is special about it, then await it.
+#[must_use = "a call is made when it is awaited"]
+pub struct CallBuilder<'a, R> {
+    service: &'a Service,
+    call: Result<(PreparedMethod, Arguments)>,
+    timeout: Timeout,
+    repeat: Option<Repeat>,
+    invocation_id: Option<Uuid>,
+    result: PhantomData<fn() -> R>,
+}
+
+impl<'a, R> CallBuilder<'a, R> {
+    fn new(service: &'a Service, call: Result<(PreparedMethod, Arguments)>) -> Self {
+        Self {
+            service,
+            call,
+            timeout: Timeout::Default,
+            repeat: None,
+            invocation_id: None,
+            result: PhantomData,
+        }
+    }
+
+    /// Limits the whole call: waiting for the link, all attempts, all delays. Default: what all
+    /// attempts and delays can take.
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = Timeout::After(limit);
+        self
+    }
+
+    /// Sets no limit: the call may hang for ever, but for the limit of its attempts.
+    pub fn no_timeout(mut self) -> Self {
+        self.timeout = Timeout::Never;
+        self
+    }
+
+    /// This call may run twice: the retry policy may repeat it anywhere.
+    pub fn idempotent(mut self) -> Self {
+        self.repeat = Some(Repeat::Idempotent);
+        self
+    }
+
+    /// This call must not run twice: the retry policy may repeat it where the server recognises it.
+    pub fn deduplicated(mut self) -> Self {
+        self.repeat = Some(Repeat::Deduplicated);
+        self
+    }
+
+    /// The call's own id, by which the server recognises it, also when it comes from another
+    /// process later. Must not be nil.
+    pub fn invocation_id(mut self, id: Uuid) -> Self {
+        self.invocation_id = Some(id);
+        self
+    }
+
+    /// Makes the call for its encoded result.
+    pub async fn encoded(self) -> Result<Answer> {
+        let service = self.service;
+        let (_, spec) = self.spec()?;
+        service.client.start(spec).await
+    }
+
+    /// Makes the call for its result as JSON text.
+    pub async fn json(self) -> Result<String> {
+        let service = self.service;
+        let (method, spec) = self.spec()?;
+        let answer = service.client.start(spec).await?;
+        decode_json(service.client.0.codec, &method, &answer)
+    }
+
+    /// Makes the call and has `done` called with its end, on the client's callback thread. Called
+    /// exactly once, never inside this function. Returns what cancels the call.
+    pub fn spawn(self, done: impl FnOnce(Result<Answer>) + Send + 'static) -> Result<CancelHandle> {
+        let service = self.service;
+        let (_, spec) = self.spec()?;
+        let driver = &service.client.0.driver;
+        let key = driver.call(spec, Completion::Callback(Box::new(done)));
+        Ok(CancelHandle { driver: driver.clone(), key })
+    }
+
+    fn spec(self) -> Result<(Method, CallSpec)> {
+        let (prepared, arguments) = self.call?;
+        let spec = CallSpec {
+            contract_id: prepared.method.contract_id(),
+            method_id: prepared.method.method_id(),
+            method_name: prepared.name,
+            arguments,
+            types: None,
+            repeat: self.repeat.unwrap_or(prepared.repeat),
+            invocation_id: self.invocation_id,
+            timeout: self.timeout,
+        };
+        Ok((prepared.method, spec))
+    }
+}
+
+impl<'a, R: DeserializeOwned> IntoFuture for CallBuilder<'a, R> {
+    type Output = Result<R>;
+    type IntoFuture = TypedCall<R>;
+
+    fn into_future(self) -> TypedCall<R> {
+        let service = self.service;
+        let codec = service.client.0.codec;
+        let state = match self.spec() {
+            Ok((method, spec)) => Ok((service.client.start(spec), method)),
+            Err(error) => Err(Some(error)),
+        };
+        TypedCall { state, codec, result: PhantomData }
+    }
+}
+
+/// A call under way. Dropping it cancels the call.
+pub struct TypedCall<R> {
+    state: std::result::Result<(PendingCall, Method), Option<Error>>,
+    codec: Codec,
+    result: PhantomData<fn() -> R>,
+}
+
+impl<R: DeserializeOwned> Future for TypedCall<R> {
+    type Output = Result<R>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<R>> {
+        let codec = self.codec;
+        match &mut self.state {
+            Ok((pending, method)) => Pin::new(pending).poll(cx).map(|answer| {
+                let json = decode_json(codec, method, &answer?)?;
+                serde_json::from_str(&json).map_err(|e| {
+                    undecodable(method, &format!("{json} does not fit the type asked for: {e}"))
+                })
+            }),
+            Err(error) => Poll::Ready(Err(error
+                .take()
+                .unwrap_or_else(|| Error::invalid_argument("polled after its end")))),
+        }
+    }
+}
+
+/// Decodes a result to JSON text.
+pub(crate) fn decode_json(codec: Codec, method: &Method, answer: &Answer) -> Result<String> {
+    let data = answer.data.as_deref().unwrap_or_default();
+    let value = codec::decode_result(codec, method, data)
+        .map_err(|e| undecodable(method, &e.to_string()))?;
+    codec::result_to_json(method, &value).map_err(|e| undecodable(method, &e.to_string()))
+}
+
+fn undecodable(method: &Method, details: &str) -> Error {
+    Error::new(
+        crate::ErrorCode::Protocol,
+        format!("the result of {} can't be read", method.name()),
+    )
+    .with_details(Some(details.to_owned()))
+    .with_outcome(crate::Outcome::Answered)
+}
+
+/// Cancels a call that was made with a callback.
+pub struct CancelHandle {
+    driver: Arc<super::Driver>,
+    key: Option<crate::resilience::engine::CallKey>,
+}
+
+impl CancelHandle {
+    /// Ends the call as [`Cancelled`](crate::ErrorCode::Cancelled), unless it has ended.
+    pub fn cancel(&self) {
+        if let Some(key) = self.key {
+            self.driver.cancel(key);
+        }
+    }
+}
+
+/// The arguments of one event.
+pub struct EventArgs {
+    event: Event,
+    codec: Codec,
+    request: Arc<Request>,
+}
+
+impl EventArgs {
+    /// Name of the event.
+    pub fn name(&self) -> &str {
+        self.event.name()
+    }
+
+    /// The encoded arguments; an empty one is null.
+    pub fn blobs(&self) -> Vec<Bytes> {
+        let blobs = self.request.parameters.iter().flatten();
+        blobs.map(|blob| blob.clone().unwrap_or_default()).collect()
+    }
+
+    /// The arguments by the types of the contract.
+    pub fn values(&self) -> Result<Vec<Value>> {
+        codec::decode_event_args(self.codec, &self.event, &self.blobs()).map_err(|e| {
+            Error::new(
+                crate::ErrorCode::Protocol,
+                format!("event {} can't be read", self.event.name()),
+            )
+            .with_details(Some(e.to_string()))
+        })
+    }
+
+    /// The arguments as a JSON array.
+    pub fn json(&self) -> Result<String> {
+        let values = self.values()?;
+        codec::event_args_to_json(&self.event, &values)
+            .map_err(|e| Error::new(crate::ErrorCode::Protocol, e.to_string()))
+    }
+
+    /// The arguments as a tuple.
+    pub fn get<A: FromArguments>(&self) -> Result<A> {
+        A::from_json(&self.json()?).map_err(|e| {
+            Error::invalid_argument(format!("event {}: {e}", self.event.name()))
+        })
+    }
+}
+
+/// Events of one kind, in order. Dropping it ends the subscription.
+pub struct EventStream {
+    subscription: Subscription,
+    event: Event,
+    codec: Codec,
+}
+
+impl EventStream {
+    /// The next event; `None` once the client is closed. Cancelling the future loses nothing.
+    pub async fn next(&mut self) -> Option<EventArgs> {
+        let request = self.subscription.next().await?;
+        Some(EventArgs { event: self.event.clone(), codec: self.codec, request })
+    }
+
+    /// Events that were dropped because they were not taken in time: the oldest ones.
+    pub fn dropped(&self) -> u64 {
+        self.subscription.dropped()
+    }
+}

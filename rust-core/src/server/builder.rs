@@ -1,0 +1,154 @@
+//! The options of a server and the start of its life.
+
+use std::sync::Arc;
+
+use super::connection::Registry;
+use super::dispatch::{Dispatch, DispatchOptions};
+use super::handler::Execution;
+use super::publish::{EventTypeNames, Inner, Publisher};
+use super::service::{ServiceBuilder, Services};
+use super::validator::{Credentials, Validator, Verdict};
+use super::{Server, ServerLimits, Shared};
+use crate::codec::Codec;
+use crate::error::{Error, Result};
+use crate::resilience::dedup::DedupOptions;
+use crate::transport::{Endpoint, SocketOptions};
+
+/// Builds a [`Server`]. Needs an endpoint and a service.
+#[must_use]
+pub struct ServerBuilder {
+    endpoints: Vec<String>,
+    services: Vec<ServiceBuilder>,
+    codec: Codec,
+    validator: Validator,
+    limits: ServerLimits,
+    socket: SocketOptions,
+    dedup: DedupOptions,
+    type_names: EventTypeNames,
+    trace: Option<Arc<dyn Fn(Execution<'_>) + Send + Sync>>,
+}
+
+impl ServerBuilder {
+    pub(super) fn new() -> Self {
+        Self {
+            endpoints: Vec::new(),
+            services: Vec::new(),
+            codec: Codec::Json,
+            validator: Validator::Token(String::new()),
+            limits: ServerLimits::default(),
+            socket: SocketOptions::default(),
+            dedup: DedupOptions::default(),
+            type_names: EventTypeNames::default(),
+            trace: None,
+        }
+    }
+
+    /// Listens here, as `tcp://127.0.0.1:5000` or `tcp://*:5000`; port 0 picks one. May be given
+    /// several times.
+    pub fn listen(mut self, endpoint: &str) -> Self {
+        self.endpoints.push(endpoint.to_owned());
+        self
+    }
+
+    /// Serves this. May be given several times.
+    pub fn service(mut self, service: ServiceBuilder) -> Self {
+        self.services.push(service);
+        self
+    }
+
+    /// How arguments and results are encoded. Clients must be set alike. Default JSON.
+    pub fn codec(mut self, codec: Codec) -> Self {
+        self.codec = codec;
+        self
+    }
+
+    /// Accepts only this token. Default the empty one, which is what a client without a token
+    /// sends.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.validator = Validator::Token(token.into());
+        self
+    }
+
+    /// Asks at the handshake and for every call. Must not block.
+    pub fn validator(
+        mut self,
+        check: impl Fn(Credentials<'_>) -> Verdict + Send + Sync + 'static,
+    ) -> Self {
+        self.validator = Validator::Check(Arc::new(check));
+        self
+    }
+
+    /// Limits.
+    pub fn limits(mut self, limits: ServerLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Runs the calls of one connection one after another, as WitRPC does, for services that were
+    /// written for that. Default: side by side.
+    pub fn ordered_per_connection(mut self) -> Self {
+        self.limits.max_in_flight_per_connection = 1;
+        self
+    }
+
+    /// Socket options of accepted connections.
+    pub fn socket(mut self, options: SocketOptions) -> Self {
+        self.socket = options;
+        self
+    }
+
+    /// Bounds of the memory of calls, by which a repeated call is recognised.
+    pub fn dedup(mut self, options: DedupOptions) -> Self {
+        self.dedup = options;
+        self
+    }
+
+    /// How events name the types of their arguments, for .NET clients. Default weak.
+    pub fn event_type_names(mut self, form: EventTypeNames) -> Self {
+        self.type_names = form;
+        self
+    }
+
+    /// Called for each execution, before the handler begins: what is counted here is what really
+    /// ran. Must not block for long.
+    pub fn on_execute(mut self, f: impl Fn(Execution<'_>) + Send + Sync + 'static) -> Self {
+        self.trace = Some(Arc::new(f));
+        self
+    }
+
+    /// Checks the options, binds the endpoints and starts, on the tokio runtime that this is called
+    /// in.
+    pub async fn start(self) -> Result<Server> {
+        if self.endpoints.is_empty() {
+            return Err(Error::invalid_argument("the server has no endpoint to listen on"));
+        }
+        if self.services.is_empty() {
+            return Err(Error::invalid_argument("the server has no service"));
+        }
+        let endpoints = self
+            .endpoints
+            .iter()
+            .map(|text| text.parse())
+            .collect::<Result<Vec<Endpoint>>>()?;
+        let services = Services::new(self.services)?;
+        let connections = Arc::new(Registry::default());
+        let publisher = Publisher(Arc::new(Inner {
+            connections: connections.clone(),
+            contracts: services.contracts().to_vec(),
+            codec: self.codec,
+            type_names: self.type_names,
+        }));
+        let dispatch = Arc::new(Dispatch::new(DispatchOptions {
+            services,
+            codec: self.codec,
+            validator: self.validator,
+            trace: self.trace,
+            publisher: publisher.clone(),
+            max_in_flight: self.limits.max_in_flight,
+            retry_after: self.limits.retry_after,
+            dedup: self.dedup,
+        }));
+        let shared = Arc::new(Shared { limits: self.limits, dispatch, connections, publisher });
+        super::start(endpoints, shared, self.socket).await
+    }
+}

@@ -1,0 +1,290 @@
+//! One client's connection: reads frames, lets the session say what they mean, hands calls to the
+//! [dispatch](super::dispatch), sends answers and events.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::dispatch::Dispatch;
+use super::validator::{Credentials, Verdict};
+use super::{ServerLimits, Shared};
+use crate::session::{PeerInfo, ServerReceived, ServerSession, Violation};
+use crate::transport::pump::{self, Outbox, Reader, Writer};
+
+/// How long a client may take to close its end after we have closed ours.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// See the [module](self).
+pub(super) struct Connection {
+    id: Uuid,
+    peer: SocketAddr,
+    outlet: Mutex<Outlet>,
+    /// The lasting id of a libwitrpc client.
+    client_id: Mutex<Option<Uuid>>,
+    running: AtomicUsize,
+    /// A call has ended: there may be room again.
+    ended: Notify,
+    /// The server asks it to close.
+    closing: Notify,
+    limits: ServerLimits,
+}
+
+/// The session and the way out of it.
+struct Outlet {
+    session: ServerSession,
+    /// `None` once the connection is closed.
+    writer: Option<Writer>,
+}
+
+impl Outbox for Outlet {
+    fn writer(&mut self) -> Option<&mut Writer> {
+        self.writer.as_mut()
+    }
+
+    fn refill(&mut self) {
+        if let Some(writer) = &mut self.writer {
+            writer.pending = self.session.take_output();
+        }
+    }
+}
+
+/// Starts the task of a connection that has just been accepted.
+pub(super) fn start(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
+    let limits = shared.limits;
+    let (reader, writer) = pump::split(stream, limits.max_handshake_frame);
+    let id = Uuid::from_bytes(rand::random());
+    let connection = Arc::new(Connection {
+        id,
+        peer,
+        outlet: Mutex::new(Outlet {
+            session: ServerSession::new(id),
+            writer: Some(writer),
+        }),
+        client_id: Mutex::new(None),
+        running: AtomicUsize::new(0),
+        ended: Notify::new(),
+        closing: Notify::new(),
+        limits,
+    });
+    let (dispatch, registry) = (shared.dispatch.clone(), shared.connections.clone());
+    // Registered before it runs, so that it is counted and can be stopped.
+    let mut connections = registry.connections.write();
+    let task = tokio::spawn({
+        let (connection, registry) = (connection.clone(), registry.clone());
+        async move {
+            let guard = Deregister { registry, connection: connection.clone() };
+            connection.run(reader, &dispatch).await;
+            drop(guard);
+        }
+    });
+    connections.insert(id, (connection, task.abort_handle()));
+}
+
+/// Takes a connection off the books however its task ends.
+struct Deregister {
+    registry: Arc<Registry>,
+    connection: Arc<Connection>,
+}
+
+impl Drop for Deregister {
+    fn drop(&mut self) {
+        self.connection.outlet.lock().writer = None;
+        let mut connections = self.registry.connections.write();
+        connections.remove(&self.connection.id);
+        if connections.is_empty() {
+            self.registry.emptied.notify_waiters();
+        }
+    }
+}
+
+impl Connection {
+    pub(super) fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    pub(super) fn id(&self) -> Uuid {
+        self.id
+    }
+
+    /// What the client said about itself.
+    pub(super) fn peer_info(&self) -> PeerInfo {
+        *self.outlet.lock().session.peer()
+    }
+
+    pub(super) fn client_id(&self) -> Option<Uuid> {
+        *self.client_id.lock()
+    }
+
+    fn is_authorized(&self) -> bool {
+        self.outlet.lock().session.is_authorized()
+    }
+
+    /// Answers a request with an encoded response.
+    pub(super) fn respond(&self, id: Uuid, response: &[u8]) {
+        self.send(|session| session.respond(id, response));
+    }
+
+    /// Sends an event: an encoded request.
+    pub(super) fn event(&self, request: &[u8]) {
+        self.send(|session| {
+            if session.is_authorized() {
+                session.event(request);
+            }
+        });
+    }
+
+    fn send(&self, write: impl FnOnce(&mut ServerSession)) {
+        let mut outlet = self.outlet.lock();
+        let Some(writer) = &outlet.writer else { return };
+        if writer.pending.len() + outlet.session.pending_output() > self.limits.max_unsent_bytes {
+            tracing::warn!(peer = %self.peer, "the client does not read: closing");
+            outlet.writer = None;
+            self.closing.notify_one();
+            return;
+        }
+        write(&mut outlet.session);
+        pump::flush(&self.outlet, outlet);
+    }
+
+    pub(super) fn call_began(&self) {
+        self.running.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn call_ended(&self) {
+        self.running.fetch_sub(1, Ordering::AcqRel);
+        self.ended.notify_one();
+    }
+
+    async fn run(self: &Arc<Self>, mut reader: Reader, dispatch: &Arc<Dispatch>) {
+        let deadline = self.limits.handshake_timeout.map(|limit| Instant::now() + limit);
+        let reason = loop {
+            let filled = tokio::select! {
+                biased;
+                () = self.closing.notified() => break "the server closed it".to_owned(),
+                filled = reader.fill(&self.outlet) => filled,
+                () = at(deadline), if !self.is_authorized() => {
+                    break "the handshake took too long".to_owned();
+                }
+            };
+            let ended = match filled {
+                Ok(()) => self.take_in(&mut reader, dispatch).await,
+                Err(ending) => Some(ending.to_string()),
+            };
+            if let Some(reason) = ended {
+                break reason;
+            }
+            reader.release(&self.outlet);
+        };
+        tracing::debug!(peer = %self.peer, reason, "connection closed");
+        let close = async {
+            if reader.drain(&self.outlet).await.is_ok() {
+                reader.finish().await;
+            }
+        };
+        let _ = tokio::time::timeout(LINGER, close).await;
+    }
+
+    /// Handles all whole frames. Returns why the connection is to be closed, if it is.
+    async fn take_in(self: &Arc<Self>, reader: &mut Reader, dispatch: &Arc<Dispatch>) -> Option<String> {
+        loop {
+            let body = match reader.next_frame() {
+                Ok(Some(body)) => body,
+                Ok(None) => return None,
+                Err(ending) => return Some(ending.to_string()),
+            };
+            let received = self.outlet.lock().session.receive(&body);
+            match received {
+                Ok(ServerReceived::Nothing) => {}
+                Ok(ServerReceived::Authorize { token, client_id }) => {
+                    let credentials = Credentials { token: &token, peer: self.peer };
+                    let accepted = dispatch.check(credentials) != Verdict::Refused;
+                    *self.client_id.lock() = client_id;
+                    let answered = self.outlet.lock().session.authorize(accepted, dispatch.reach());
+                    if let Err(Violation(reason)) = answered {
+                        return Some(reason);
+                    }
+                    reader.set_max_frame(self.limits.max_frame);
+                }
+                Ok(ServerReceived::Request(id, request)) => {
+                    dispatch.clone().accept(self, id, *request).await;
+                    self.wait_for_room(reader).await;
+                }
+                Err(Violation(reason)) => return Some(reason),
+            }
+        }
+    }
+
+    /// Reads nothing more while this connection has too many calls running.
+    async fn wait_for_room(&self, reader: &Reader) {
+        let limit = self.limits.max_in_flight_per_connection.max(1);
+        while self.running.load(Ordering::Acquire) >= limit {
+            // What was answered meanwhile must not wait for what was not.
+            reader.release(&self.outlet);
+            tokio::select! {
+                () = self.ended.notified() => {}
+                () = self.closing.notified() => {
+                    self.closing.notify_one();
+                    return;
+                }
+            }
+        }
+    }
+}
+
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The connections of a server.
+#[derive(Default)]
+pub(super) struct Registry {
+    connections: RwLock<HashMap<Uuid, (Arc<Connection>, AbortHandle)>>,
+    emptied: Notify,
+}
+
+impl Registry {
+    pub(super) fn len(&self) -> usize {
+        self.connections.read().len()
+    }
+
+    /// A snapshot of those that may be sent events.
+    pub(super) fn authorized(&self) -> Vec<Arc<Connection>> {
+        let connections = self.connections.read();
+        let all = connections.values().map(|(connection, _)| connection);
+        all.filter(|connection| connection.is_authorized()).cloned().collect()
+    }
+
+    /// Closes all connections in order and waits until they are.
+    pub(super) async fn close_all(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            {
+                let connections = self.connections.read();
+                if connections.is_empty() {
+                    return;
+                }
+                connections.values().for_each(|(connection, _)| connection.closing.notify_one());
+            }
+            emptied.await;
+        }
+    }
+
+    pub(super) fn abort_all(&self) {
+        let connections = self.connections.read();
+        let tasks: Vec<_> = connections.values().map(|(_, task)| task.clone()).collect();
+        drop(connections);
+        tasks.iter().for_each(AbortHandle::abort);
+    }
+}

@@ -1,0 +1,421 @@
+//! From a request to its answer: token, method, arguments, room, repetition, handler.
+//!
+//! Owns the order of those checks. What refuses a call before its handler began is not remembered;
+//! what happened from there on is.
+
+use std::collections::hash_map::DefaultHasher;
+use std::future::Future;
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use super::connection::Connection;
+use super::handler::{CallContext, Execution, Fault, Handler, HandlerFuture};
+use super::publish::Publisher;
+use super::service::{Registered, Services};
+use super::validator::{Credentials, Validator, Verdict};
+use crate::codec::{self, Codec};
+use crate::resilience::dedup::{Admission, CallId, DedupOptions, DedupStats, Numbered, Table, Ticket};
+use crate::time::Time;
+use crate::wire::extension::{Extension, Reach};
+use crate::wire::{Request, Response, status};
+
+/// What a server has done and does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerStats {
+    /// Connections now.
+    pub connections: usize,
+    /// Handlers running now.
+    pub running: usize,
+    /// Handlers ever begun.
+    pub executed: u64,
+    /// The memory of calls.
+    pub dedup: DedupStats,
+}
+
+type Trace = Arc<dyn Fn(Execution<'_>) + Send + Sync>;
+
+/// A request that waits for the answer of a running twin.
+struct Waiter {
+    connection: Weak<Connection>,
+    id: Uuid,
+}
+
+/// See the [module](self).
+pub(super) struct Dispatch {
+    pub(super) services: Services,
+    pub(super) codec: Codec,
+    pub(super) validator: Validator,
+    pub(super) trace: Option<Trace>,
+    pub(super) publisher: Publisher,
+    max_in_flight: usize,
+    retry_after: Duration,
+    table: Mutex<Table<Waiter>>,
+    origin: Instant,
+    epoch: u64,
+    running: AtomicUsize,
+    executed: AtomicU64,
+    draining: AtomicBool,
+    idle: Notify,
+}
+
+/// What [`Dispatch`] is made of.
+pub(super) struct DispatchOptions {
+    pub(super) services: Services,
+    pub(super) codec: Codec,
+    pub(super) validator: Validator,
+    pub(super) trace: Option<Trace>,
+    pub(super) publisher: Publisher,
+    pub(super) max_in_flight: usize,
+    pub(super) retry_after: Duration,
+    pub(super) dedup: DedupOptions,
+}
+
+impl Dispatch {
+    pub(super) fn new(options: DispatchOptions) -> Self {
+        Self {
+            services: options.services,
+            codec: options.codec,
+            validator: options.validator,
+            trace: options.trace,
+            publisher: options.publisher,
+            max_in_flight: options.max_in_flight,
+            retry_after: options.retry_after,
+            table: Mutex::new(Table::new(options.dedup)),
+            origin: Instant::now(),
+            epoch: rand::random(),
+            running: AtomicUsize::new(0),
+            executed: AtomicU64::new(0),
+            draining: AtomicBool::new(false),
+            idle: Notify::new(),
+        }
+    }
+
+    pub(super) fn check(&self, credentials: Credentials<'_>) -> Verdict {
+        self.validator.check(credentials)
+    }
+
+    /// What a libwitrpc client is told of the memory of calls.
+    pub(super) fn reach(&self) -> Option<Reach> {
+        let hold = self.table.lock().options().hold;
+        Some(Reach {
+            epoch: self.epoch,
+            hold_ms: u64::try_from(hold.as_millis()).unwrap_or(u64::MAX),
+        })
+    }
+
+    pub(super) fn stats(&self) -> ServerStats {
+        ServerStats {
+            connections: 0,
+            running: self.running.load(Ordering::Relaxed),
+            executed: self.executed.load(Ordering::Relaxed),
+            dedup: self.table.lock().stats(),
+        }
+    }
+
+    /// Refuses new calls from now on.
+    pub(super) fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+    }
+
+    /// Waits until no handler runs.
+    pub(super) async fn idle(&self) {
+        loop {
+            let notified = self.idle.notified();
+            if self.running.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// Handles a request: refuses it, answers it from memory, or begins it. Handlers begin in the
+    /// order in which this is called, and go on by themselves.
+    pub(super) async fn accept(self: Arc<Self>, connection: &Arc<Connection>, id: Uuid, request: Request) {
+        let call = match self.admit(connection, id, request) {
+            Ok(Some(call)) => call,
+            Ok(None) => return,
+            Err(fault) => return connection.respond(id, &self.refusal(connection, fault)),
+        };
+        self.running.fetch_add(1, Ordering::AcqRel);
+        self.executed.fetch_add(1, Ordering::Relaxed);
+        connection.call_began();
+        let mut work = Box::pin(self.clone().run(connection.clone(), call));
+        // The first step is made here: that is what makes handlers begin in order, and what spares
+        // a quick one a task of its own.
+        let pending = std::future::poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx).is_pending()));
+        if pending.await {
+            tokio::spawn(work);
+        }
+    }
+
+    /// All checks. `Ok(None)` if the call needs no handler: it has been answered, or will be.
+    fn admit(
+        &self,
+        connection: &Arc<Connection>,
+        id: Uuid,
+        request: Request,
+    ) -> Result<Option<Call>, Fault> {
+        let credentials = Credentials {
+            token: request.token.as_deref().unwrap_or_default(),
+            peer: connection.peer(),
+        };
+        let principal = match self.validator.check(credentials) {
+            Verdict::Accepted(principal) if request.token.is_some() => principal,
+            _ => return Err(Fault::with_status(status::UNAUTHORIZED, "Token is not valid", None)),
+        };
+        let found = self.services.find(&request)?;
+        let blobs: Vec<Bytes> =
+            request.parameters.iter().flatten().map(|blob| blob.clone().unwrap_or_default()).collect();
+        let digest = digest(&found, &blobs);
+        let input = match &found.handler {
+            Handler::Blobs(_) => Input::Blobs(blobs),
+            Handler::Values(_) => Input::Values(
+                codec::decode_args(self.codec, &found.method, &blobs)
+                    .map_err(|e| Fault::bad_request(e.to_string()))?,
+            ),
+        };
+        let ticket = if request.invocation_id.is_nil() {
+            self.check_room()?;
+            None
+        } else {
+            match self.remember(connection, id, &request, principal.clone(), digest)? {
+                Some(ticket) => Some(ticket),
+                None => return Ok(None),
+            }
+        };
+        Ok(Some(Call {
+            id,
+            ticket,
+            input,
+            handler: found.handler.clone(),
+            context: CallContext {
+                method: found.method.clone(),
+                invocation_id: request.invocation_id,
+                principal,
+                peer: connection.peer(),
+                connection: connection.id(),
+                publisher: self.publisher.clone(),
+            },
+        }))
+    }
+
+    /// The answer of a call that did not begin. A libwitrpc client is told when to come back.
+    fn refusal(&self, connection: &Connection, fault: Fault) -> Bytes {
+        let mut response = fault.into_response();
+        if response.status == status::TRANSPORT_ERROR && connection.peer_info().deduplicates {
+            let ms = u32::try_from(self.retry_after.as_millis()).unwrap_or(u32::MAX);
+            let fields = Extension { retry_after_ms: Some(ms), ..Extension::default() };
+            response.extension = Some(fields.encode().into());
+        }
+        encode(&response)
+    }
+
+    fn check_room(&self) -> Result<(), Fault> {
+        if self.draining.load(Ordering::Acquire) {
+            return Err(Fault::overloaded("The server is stopping"));
+        }
+        if self.running.load(Ordering::Acquire) >= self.max_in_flight {
+            return Err(Fault::overloaded("The server has too many calls running"));
+        }
+        Ok(())
+    }
+
+    /// Enters a call into the table. `None` if it is a repetition.
+    fn remember(
+        &self,
+        connection: &Arc<Connection>,
+        id: Uuid,
+        request: &Request,
+        principal: Arc<str>,
+        digest: u64,
+    ) -> Result<Option<Ticket>, Fault> {
+        let call = CallId {
+            principal,
+            invocation: request.invocation_id,
+            numbered: numbered(connection, request),
+        };
+        let waiter = Waiter { connection: Arc::downgrade(connection), id };
+        let mut table = self.table.lock();
+        let now = Time::from_origin(self.origin.elapsed());
+        // Repetitions are welcome also when there is no room: they begin nothing.
+        if !table.knows(&call) {
+            self.check_room()?;
+        }
+        match table.begin(now, &call, digest, waiter) {
+            Admission::New(ticket) => Ok(Some(ticket)),
+            Admission::Attached => Ok(None),
+            Admission::Replay(answer) => {
+                drop(table);
+                connection.respond(id, &marked_as_replay(connection, &answer));
+                Ok(None)
+            }
+            Admission::OutcomeUnknown => Err(Fault::outcome_unknown()),
+            Admission::Mismatch => Err(Fault::bad_request(
+                "The invocation id belongs to another call: other method, other arguments",
+            )),
+            Admission::Full => Err(Fault::overloaded("The server can't remember more calls")),
+        }
+    }
+
+    async fn run(self: Arc<Self>, connection: Arc<Connection>, call: Call) {
+        let ended = Ended { dispatch: &self, connection: &connection };
+        let (id, ticket, method) = (call.id, call.ticket, call.context.method.clone());
+        if let Some(trace) = &self.trace {
+            trace(Execution {
+                contract: method.contract_name(),
+                method: method.name(),
+                invocation_id: call.context.invocation_id,
+            });
+        }
+        let output = match (call.handler, call.input) {
+            (Handler::Values(f), Input::Values(values)) => {
+                Caught::new(move || f(call.context, values)).await.and_then(|value| {
+                    codec::encode_result(self.codec, &method, &value)
+                        .map_err(|e| Fault::internal("The result can't be encoded", e.to_string()))
+                })
+            }
+            (Handler::Blobs(f), Input::Blobs(blobs)) => {
+                Caught::new(move || f(call.context, blobs)).await
+            }
+            _ => unreachable!("the input was made for the handler"),
+        };
+        let response = match output {
+            Ok(data) => Response::ok(data.filter(|blob| !blob.is_empty())),
+            Err(fault) => fault.into_response(),
+        };
+        let answer = encode(&response);
+        // Stored before it is sent: a twin that comes in between must not run.
+        let twins = match ticket {
+            Some(ticket) => {
+                let now = Time::from_origin(self.origin.elapsed());
+                self.table.lock().finish(now, ticket, &answer)
+            }
+            None => Vec::new(),
+        };
+        connection.respond(id, &answer);
+        for twin in twins {
+            if let Some(connection) = twin.connection.upgrade() {
+                connection.respond(twin.id, &answer);
+            }
+        }
+        drop(ended);
+    }
+}
+
+/// A call that is about to begin.
+struct Call {
+    id: Uuid,
+    ticket: Option<Ticket>,
+    input: Input,
+    handler: Handler,
+    context: CallContext,
+}
+
+enum Input {
+    Values(Vec<codec::Value>),
+    Blobs(Vec<Bytes>),
+}
+
+/// Counts a call down however it ends.
+struct Ended<'a> {
+    dispatch: &'a Dispatch,
+    connection: &'a Connection,
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.connection.call_ended();
+        if self.dispatch.running.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.dispatch.idle.notify_waiters();
+        }
+    }
+}
+
+/// A handler whose panic is a fault of its call and of nothing else.
+enum Caught<F, T> {
+    Begin(Option<F>),
+    Running(HandlerFuture<T>),
+}
+
+impl<F: FnOnce() -> HandlerFuture<T> + Unpin, T> Caught<F, T> {
+    fn new(begin: F) -> Self {
+        Self::Begin(Some(begin))
+    }
+}
+
+impl<F: FnOnce() -> HandlerFuture<T> + Unpin, T> Future for Caught<F, T> {
+    type Output = Result<T, Fault>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let step = AssertUnwindSafe(|| {
+            if let Self::Begin(begin) = &mut *self
+                && let Some(begin) = begin.take()
+            {
+                *self = Self::Running(begin());
+            }
+            match &mut *self {
+                Self::Running(future) => future.as_mut().poll(cx),
+                Self::Begin(_) => Poll::Pending,
+            }
+        });
+        catch_unwind(step).unwrap_or_else(|panic| {
+            let text = panic
+                .downcast_ref::<&str>()
+                .map(|s| (*s).to_owned())
+                .or_else(|| panic.downcast_ref::<String>().cloned())
+                .unwrap_or_else(|| "no text".to_owned());
+            Poll::Ready(Err(Fault::new(format!("The handler panicked: {text}"))))
+        })
+    }
+}
+
+fn numbered(connection: &Connection, request: &Request) -> Option<Numbered> {
+    let fields = Extension::decode(request.extension.as_deref()?)?;
+    Some(Numbered {
+        client: connection.client_id()?,
+        number: fields.call_number?,
+        first_unfinished: fields.first_unfinished?,
+    })
+}
+
+/// Stands for a method and its arguments.
+fn digest(found: &Registered, blobs: &[Bytes]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match found.method.method_id() {
+        0 => found.method.to_string().hash(&mut hasher),
+        id => id.hash(&mut hasher),
+    }
+    blobs.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn encode(response: &Response) -> Bytes {
+    let mut out = Vec::with_capacity(32 + response.data.as_ref().map_or(0, Bytes::len));
+    response.encode(&mut out);
+    out.into()
+}
+
+/// Tells a libwitrpc client that an answer comes from memory.
+fn marked_as_replay(connection: &Connection, answer: &Bytes) -> Bytes {
+    if !connection.peer_info().deduplicates {
+        return answer.clone();
+    }
+    match Response::decode(answer) {
+        Ok(Some(response)) => {
+            let fields = Extension { replayed: true, ..Extension::default() };
+            encode(&Response { extension: Some(fields.encode().into()), ..response })
+        }
+        _ => answer.clone(),
+    }
+}

@@ -1,0 +1,150 @@
+//! What a handler gets and gives.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::publish::Publisher;
+use crate::codec::Value;
+use crate::contract::Method;
+use crate::error::OUTCOME_UNKNOWN_TEXT;
+use crate::wire::{Response, status};
+
+/// A call as its handler sees it.
+#[derive(Clone)]
+pub struct CallContext {
+    pub(super) method: Method,
+    pub(super) invocation_id: Uuid,
+    pub(super) principal: Arc<str>,
+    pub(super) peer: SocketAddr,
+    pub(super) connection: Uuid,
+    pub(super) publisher: Publisher,
+}
+
+impl CallContext {
+    /// The method called.
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// Stable over the attempts of one call; nil from a client that switched de-duplication off.
+    pub fn invocation_id(&self) -> Uuid {
+        self.invocation_id
+    }
+
+    /// Who calls, as the token validator said.
+    pub fn principal(&self) -> &str {
+        &self.principal
+    }
+
+    /// Address of the client.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Id of the connection that the call came on.
+    pub fn connection(&self) -> Uuid {
+        self.connection
+    }
+
+    /// Raises events. An event raised before the handler returns reaches the caller before the
+    /// answer does.
+    pub fn publisher(&self) -> &Publisher {
+        &self.publisher
+    }
+}
+
+/// An execution that is about to begin.
+#[derive(Debug, Clone, Copy)]
+pub struct Execution<'a> {
+    /// Name of the contract.
+    pub contract: &'a str,
+    /// Name of the method.
+    pub method: &'a str,
+    /// The call's id.
+    pub invocation_id: Uuid,
+}
+
+/// Why a call failed. Any error converts into one: then the caller sees status 500, the text
+/// `Failed to process request`, and the error's own text as details.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    status: i32,
+    message: String,
+    details: Option<String>,
+}
+
+impl Fault {
+    /// The method failed (status 500). `details` is what .NET callers find as the message of the
+    /// inner exception.
+    pub fn new(details: impl Into<String>) -> Self {
+        Self {
+            status: status::INTERNAL_SERVER_ERROR,
+            message: "Failed to process request".into(),
+            details: Some(details.into()),
+        }
+    }
+
+    /// The request makes no sense (status 400).
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self {
+            status: status::BAD_REQUEST,
+            message: message.into(),
+            details: None,
+        }
+    }
+
+    /// A status and texts of one's own.
+    pub fn with_status(status: i32, message: impl Into<String>, details: Option<String>) -> Self {
+        Self {
+            status,
+            message: message.into(),
+            details,
+        }
+    }
+
+    pub(super) fn internal(message: &str, details: String) -> Self {
+        Self::with_status(status::INTERNAL_SERVER_ERROR, message, Some(details))
+    }
+
+    pub(super) fn outcome_unknown() -> Self {
+        Self::with_status(status::INTERNAL_SERVER_ERROR, OUTCOME_UNKNOWN_TEXT, None)
+    }
+
+    /// Refused for load, before anything began.
+    pub(super) fn overloaded(message: &str) -> Self {
+        Self::with_status(status::TRANSPORT_ERROR, message, None)
+    }
+
+    pub(super) fn into_response(self) -> Response {
+        // 0 makes a .NET client throw something else, and 200 would be a success.
+        let status = match self.status {
+            0 | status::OK => status::INTERNAL_SERVER_ERROR,
+            status => status,
+        };
+        Response::error(status, self.message, self.details)
+    }
+}
+
+impl<E: std::error::Error> From<E> for Fault {
+    fn from(error: E) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+pub(super) type HandlerFuture<T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send>>;
+
+type Function<I, O> = Arc<dyn Fn(CallContext, I) -> HandlerFuture<O> + Send + Sync>;
+
+/// How a method is carried out.
+#[derive(Clone)]
+pub(super) enum Handler {
+    /// On decoded values.
+    Values(Function<Vec<Value>, Value>),
+    /// On the encoded blobs, as they came; an empty one is null.
+    Blobs(Function<Vec<Bytes>, Option<Bytes>>),
+}
