@@ -5,6 +5,7 @@
 pub mod contract;
 mod error;
 pub mod resilience;
+pub mod runtime;
 pub mod session;
 pub mod time;
 pub mod wire;

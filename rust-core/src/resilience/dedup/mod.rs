@@ -172,7 +172,9 @@ impl<W> Table<W> {
     /// True if a call with this id is running or was answered: [`begin`](Self::begin) would begin
     /// nothing.
     pub fn knows(&mut self, call: &CallId) -> bool {
-        self.records.find(&call.principal, call.invocation).is_some()
+        self.records
+            .find(&call.principal, call.invocation)
+            .is_some()
     }
 
     /// A call arrived and everything that can refuse it before it begins has been checked.
