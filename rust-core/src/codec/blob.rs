@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use super::error::{CodecError, Result};
 use super::json::{self, Dialect, Reader};
+use super::memorypack;
 use super::schema::{a, mismatch};
 use super::value::Value;
 use crate::contract::{Shape, Type, Types};
@@ -17,6 +18,8 @@ pub enum Codec {
     /// `System.Text.Json`, the default of WitRPC.
     #[default]
     Json,
+    /// MemoryPack, with the layouts that the contract gives.
+    MemoryPack,
     /// Google.Protobuf: the bytes of generated messages, which pass as they are for types that the
     /// contract does not declare; everything else is JSON.
     GoogleProtobuf,
@@ -27,6 +30,7 @@ impl Codec {
     pub fn name(self) -> &'static str {
         match self {
             Codec::Json => "json",
+            Codec::MemoryPack => "memorypack",
             Codec::GoogleProtobuf => "google-protobuf",
         }
     }
@@ -52,6 +56,7 @@ impl Codec {
                 out.extend_from_slice(bytes);
                 Ok(())
             }
+            (Codec::MemoryPack, _) => memorypack::encode(out, value, ty, types),
             (Codec::Json | Codec::GoogleProtobuf, _) => {
                 json::write(out, value, ty, types, Dialect::Wire, 0)
             }
@@ -75,6 +80,7 @@ impl Codec {
             return decode_empty(ty);
         }
         match self {
+            Codec::MemoryPack => memorypack::decode(blob, ty, types),
             Codec::GoogleProtobuf if is_message(ty) => Ok(Value::Bytes(blob.to_vec())),
             Codec::Json | Codec::GoogleProtobuf => {
                 let mut reader = Reader::from_bytes(blob)?;
@@ -122,7 +128,7 @@ impl FromStr for Codec {
     type Err = CodecError;
 
     fn from_str(name: &str) -> Result<Codec> {
-        const ALL: [Codec; 2] = [Codec::Json, Codec::GoogleProtobuf];
+        const ALL: [Codec; 3] = [Codec::Json, Codec::MemoryPack, Codec::GoogleProtobuf];
         ALL.into_iter()
             .find(|codec| codec.name().eq_ignore_ascii_case(name))
             .ok_or_else(|| {

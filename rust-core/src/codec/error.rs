@@ -96,6 +96,12 @@ impl CodecError {
         self
     }
 
+    /// The same error with an offset, if it has none.
+    pub(crate) fn or_at(mut self, at: usize) -> Self {
+        self.0.at.get_or_insert(at);
+        self
+    }
+
     /// The same error with its offset counted from `start`.
     pub(crate) fn counted_from(mut self, start: usize) -> Self {
         self.0.at = self.0.at.map(|at| at.saturating_sub(start));

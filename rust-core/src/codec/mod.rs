@@ -8,6 +8,7 @@ mod call;
 mod decimal;
 mod error;
 mod json;
+mod memorypack;
 mod number;
 mod schema;
 mod time;

@@ -24,7 +24,7 @@ impl Half {
         let exponent = ((bits >> 52) & 0x7FF) as i32 - 1023;
         let fraction = bits & ((1 << 52) - 1);
         if exponent == 1024 {
-            let nan = if fraction == 0 { 0 } else { 0x200 };
+            let nan = u16::from(fraction != 0) << 9;
             return Half(sign | 0x7C00 | nan);
         }
         if exponent < -25 {

@@ -19,6 +19,17 @@ use crate::contract::{
 /// Deepest nesting of a value in any codec; the JSON reader of .NET stops there too.
 pub(crate) const MAX_DEPTH: usize = 64;
 
+/// Deepest nesting of a value in the binary codecs.
+pub(crate) const MAX_BINARY_DEPTH: usize = 256;
+
+/// A key of a dictionary, to be shown and to be compared.
+pub(crate) fn key_text(key: &Value) -> String {
+    match key {
+        Value::String(text) => text.clone(),
+        other => format!("{other:?}"),
+    }
+}
+
 /// A type with an article: `an int`, `a List<int>`.
 pub(crate) fn a(ty: &Type) -> String {
     with_article(&ty.to_string())

@@ -17,7 +17,7 @@ pub use raw::RawJson;
 pub(crate) use raw::skip;
 pub(crate) use read::read;
 pub(crate) use reader::{Reader, Token};
-pub(crate) use write::write;
+pub(crate) use write::{tuple_items, version_text, write};
 
 use super::error::Result;
 use super::value::Value;

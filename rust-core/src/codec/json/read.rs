@@ -249,11 +249,27 @@ impl Context<'_> {
             return Err(unexpected(reader, token, name));
         }
         reader.enter()?;
+        if *item == Type::Scalar(Scalar::Byte) {
+            return self.numbers(reader);
+        }
         let mut items = Vec::new();
         while reader.next_item(items.is_empty())? {
             items.push(self.read(reader, item).in_item(items.len())?);
         }
         Ok(Value::List(items))
+    }
+
+    /// The numbers of a `List<byte>`, kept as bytes.
+    fn numbers(self, reader: &mut Reader<'_>) -> Result<Value> {
+        let mut bytes = Vec::new();
+        while reader.next_item(bytes.is_empty())? {
+            let at = reader.offset();
+            match self.scalar(reader, Scalar::Byte).in_item(bytes.len())? {
+                Value::Int(byte) => bytes.push(byte as u8),
+                other => return Err(CodecError::at(mismatch(other.kind(), "byte").message(), at)),
+            }
+        }
+        Ok(Value::Bytes(bytes))
     }
 
     fn map(self, reader: &mut Reader<'_>, ty: &Type, key: &Type, value: &Type) -> Result<Value> {
@@ -547,7 +563,8 @@ pub(super) fn float(text: &str, scalar: Scalar) -> Result<Value> {
 /// `NaN`, `Infinity` and `-Infinity`.
 pub(super) fn named_float(text: &str, scalar: Scalar) -> Option<Value> {
     let value = match text {
-        "NaN" => f64::NAN,
+        // With the bits that NaN has in .NET.
+        "NaN" => f64::from_bits(0xFFF8_0000_0000_0000),
         "Infinity" => f64::INFINITY,
         "-Infinity" => f64::NEG_INFINITY,
         _ => return None,

@@ -9,8 +9,8 @@ use super::reader::Reader;
 use crate::codec::error::{CodecError, Place, Result};
 use crate::codec::number::{write_f32, write_f64, write_half};
 use crate::codec::schema::{
-    self, MAX_DEPTH, concrete, definition, enum_value, member_type, member_value, mismatch,
-    unusable,
+    self, MAX_BINARY_DEPTH, MAX_DEPTH, concrete, definition, enum_value, member_type, member_value,
+    mismatch, unusable,
 };
 use crate::codec::time_text;
 use crate::codec::value::{Object, Value};
@@ -114,6 +114,8 @@ impl Writer<'_> {
                     }
                     TypeKind::Record(record) => match value {
                         Value::Object(object) => self.record(object, declared, record, depth),
+                        // Of an interface that came from the wire nothing more is known.
+                        Value::Json(json) => raw::write(self.out, json, self.dialect),
                         _ => Err(mismatch(value.kind(), definition.name())),
                     },
                     _ => self.untyped(value, depth),
@@ -180,9 +182,14 @@ impl Writer<'_> {
     }
 
     fn enter(&mut self, depth: usize) -> Result<()> {
-        if depth >= MAX_DEPTH {
+        // Other codecs hold more than the JSON reader of .NET takes; text shows all of it.
+        let max = match self.dialect {
+            Dialect::Wire => MAX_DEPTH,
+            Dialect::Text => MAX_BINARY_DEPTH,
+        };
+        if depth >= max {
             return Err(CodecError::new(format!(
-                "nested more than {MAX_DEPTH} levels deep"
+                "nested more than {max} levels deep"
             )));
         }
         Ok(())
