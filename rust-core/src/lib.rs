@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod codec;
 pub mod contract;
 mod error;
 pub mod resilience;

@@ -226,7 +226,7 @@ fn head(index: usize, decl: &TypeDecl) -> Result<(Declaration<'_>, TypeDef)> {
         ),
     ] {
         if given && !allowed {
-            return Err(declaration.error(format!("{field:?} does not belong to a {kind}")));
+            return Err(declaration.error(format!("{field:?} is not for {kind} types")));
         }
     }
     let syntax = parse::parse_type(name).map_err(|e| declaration.error(e.to_string()))?;

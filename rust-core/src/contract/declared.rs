@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::scalar::Scalar;
-use super::types::{Type, split_arity};
+use super::types::{DeclaredRef, Type, split_arity};
 
 /// The declared types of a contract, and its assembly.
 #[derive(Debug, Default)]
@@ -334,10 +334,40 @@ impl Types {
     }
 
     /// The declaration that a type refers to.
-    pub fn definition(&self, ty: &super::DeclaredRef) -> Option<&TypeDef> {
+    pub fn definition(&self, ty: &DeclaredRef) -> Option<&TypeDef> {
         self.definitions
             .get(ty.index as usize)
             .filter(|definition| *definition.name == *ty.name)
+    }
+
+    /// The declared type of this name, if it has no type parameters: by its .NET name, or by the
+    /// end of it if only one matches.
+    pub fn use_of(&self, name: &str) -> Option<Type> {
+        let simple = name.rsplit(['.', '+']).next().unwrap_or(name);
+        let mut found = None;
+        for (index, definition) in self.by_simple_name(simple) {
+            let full = *definition.name == *name;
+            let end = definition
+                .name
+                .strip_suffix(name)
+                .is_some_and(|head| head.ends_with(['.', '+']));
+            if !definition.generics.is_empty() || !(full || end) {
+                continue;
+            }
+            if found.is_some() && !full {
+                return None;
+            }
+            found = Some(Type::Declared(Arc::new(DeclaredRef {
+                index,
+                name: definition.name.clone(),
+                args: Vec::new(),
+                value_type: definition.value_type,
+            })));
+            if full {
+                break;
+            }
+        }
+        found
     }
 
     pub(super) fn find_definition(&self, name: &str) -> Option<(u32, &TypeDef)> {

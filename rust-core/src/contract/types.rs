@@ -44,7 +44,7 @@ pub enum Type {
 }
 
 /// A use of a declared type.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct DeclaredRef {
     pub(super) index: u32,
     pub(super) name: Arc<str>,
