@@ -2,13 +2,18 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod arguments;
+pub mod client;
 pub mod codec;
 pub mod contract;
 mod error;
 pub mod resilience;
 pub mod runtime;
+pub mod server;
 pub mod session;
 pub mod time;
+pub mod transport;
 pub mod wire;
 
+pub use arguments::{FromArguments, IntoArguments};
 pub use error::{Error, ErrorCode, OUTCOME_UNKNOWN_TEXT, Outcome, Result};

@@ -37,7 +37,8 @@ pub struct ClientBuilder {
     seed: Option<[u8; 32]>,
 }
 
-type AskToken = Arc<dyn Fn() -> std::pin::Pin<Box<dyn Future<Output = Result<String>> + Send>> + Send + Sync>;
+type AskToken =
+    Arc<dyn Fn() -> std::pin::Pin<Box<dyn Future<Output = Result<String>> + Send>> + Send + Sync>;
 
 enum Token {
     Fixed(String),
@@ -255,7 +256,10 @@ impl ClientBuilder {
         };
         let token = match self.token {
             Token::Fixed(token) => TokenSource::Fixed(token),
-            Token::Provider(ask) => TokenSource::Provider { ask, limit: engine.connect_timeout },
+            Token::Provider(ask) => TokenSource::Provider {
+                ask,
+                limit: engine.connect_timeout,
+            },
         };
         engine.endpoints = endpoints.len();
         engine.token_is_provided = token.is_provided();

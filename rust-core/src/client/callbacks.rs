@@ -20,6 +20,9 @@ pub struct RetryNotice {
     pub delay: Duration,
 }
 
+/// Says whether a failure is worth a retry.
+pub(super) type Predicate = Arc<dyn Fn(&Error) -> bool + Send + Sync>;
+
 type Callback<A> = Option<Arc<dyn Fn(A) + Send + Sync>>;
 
 /// All run on the client's callback thread, one after the other, in the order in which things
@@ -31,7 +34,7 @@ pub(super) struct Callbacks {
     pub(super) reconnection_failed: Callback<Error>,
     pub(super) state_changed: Callback<State>,
     pub(super) retry: Callback<RetryNotice>,
-    pub(super) retryable: Option<Arc<dyn Fn(&Error) -> bool + Send + Sync>>,
+    pub(super) retryable: Option<Predicate>,
 }
 
 impl Callbacks {
@@ -56,9 +59,23 @@ impl Callbacks {
                 tracing::warn!(%error, "reconnection failed");
                 post(dispatcher, &self.reconnection_failed, error);
             }
-            Notification::Retrying { method_name: method, error, attempt, delay } => {
+            Notification::Retrying {
+                method_name: method,
+                error,
+                attempt,
+                delay,
+            } => {
                 tracing::debug!(%method, %error, attempt, ?delay, "retrying");
-                post(dispatcher, &self.retry, RetryNotice { method, error, attempt, delay });
+                post(
+                    dispatcher,
+                    &self.retry,
+                    RetryNotice {
+                        method,
+                        error,
+                        attempt,
+                        delay,
+                    },
+                );
             }
             // Events go to their subscribers.
             Notification::Event(_) => {}

@@ -103,13 +103,17 @@ mod tests {
         for n in 0..100 {
             let (sender, dispatcher2) = (sender.clone(), dispatcher.clone());
             dispatcher.post(move || {
-                sender.send((n, std::thread::current().id(), dispatcher2.is_current())).unwrap();
+                sender
+                    .send((n, std::thread::current().id(), dispatcher2.is_current()))
+                    .unwrap();
             });
         }
         let seen: Vec<_> = receiver.iter().take(100).collect();
-        assert!(seen.iter().enumerate().all(|(i, (n, thread, here))| {
-            i == *n && *thread == seen[0].1 && *here
-        }));
+        assert!(
+            seen.iter()
+                .enumerate()
+                .all(|(i, (n, thread, here))| { i == *n && *thread == seen[0].1 && *here })
+        );
         assert!(!dispatcher.is_current());
         assert_ne!(seen[0].1, std::thread::current().id());
     }

@@ -16,7 +16,7 @@ use super::callbacks::Callbacks;
 use super::dispatcher::Dispatcher;
 use super::events::Subscriptions;
 use super::token::TokenSource;
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{Error, ErrorCode};
 use crate::resilience::engine::{
     Action, Answer, CallKey, CallSpec, Engine, LinkId, Loss, Notification, State,
 };
@@ -27,9 +27,9 @@ use crate::transport::{Endpoint, SocketOptions, tcp};
 /// How a caller is told the end of its call.
 pub(super) enum Completion {
     /// A task waits.
-    Wake(oneshot::Sender<Result<Answer>>),
+    Wake(oneshot::Sender<crate::Result<Answer>>),
     /// A callback, to be run by the dispatcher.
-    Callback(Box<dyn FnOnce(Result<Answer>) + Send>),
+    Callback(Box<dyn FnOnce(crate::Result<Answer>) + Send>),
 }
 
 /// What the driver needs to know besides the engine's options.
@@ -61,7 +61,7 @@ struct Core {
     link: Option<LinkIo>,
     /// When the time-keeping task looks next.
     armed: Time,
-    connecting: Vec<oneshot::Sender<Result<()>>>,
+    connecting: Vec<oneshot::Sender<crate::Result<()>>>,
     closed: bool,
 }
 
@@ -80,7 +80,12 @@ impl Outbox for Core {
 
     fn refill(&mut self) {
         let now = Time::from_origin(self.origin.elapsed());
-        if let Some(LinkIo { id, writer: Some(writer), .. }) = &mut self.link {
+        if let Some(LinkIo {
+            id,
+            writer: Some(writer),
+            ..
+        }) = &mut self.link
+        {
             writer.pending = self.engine.take_output(now, *id);
         }
     }
@@ -114,10 +119,6 @@ impl Driver {
         driver
     }
 
-    pub(super) fn runtime(&self) -> &Handle {
-        &self.runtime
-    }
-
     pub(super) fn watch_state(&self) -> watch::Receiver<State> {
         self.state.subscribe()
     }
@@ -137,7 +138,11 @@ impl Driver {
     }
 
     /// Starts a call. There is no key if it has ended already.
-    pub(super) fn call(self: &Arc<Self>, spec: CallSpec, completion: Completion) -> Option<CallKey> {
+    pub(super) fn call(
+        self: &Arc<Self>,
+        spec: CallSpec,
+        completion: Completion,
+    ) -> Option<CallKey> {
         let now = self.now();
         let mut core = self.core.lock();
         let key = core.engine.call(now, spec, completion);
@@ -149,18 +154,18 @@ impl Driver {
         self.input(|engine, _| engine.cancel(key));
     }
 
-    pub(super) fn connect(self: &Arc<Self>) -> oneshot::Receiver<Result<()>> {
+    pub(super) fn connect(self: &Arc<Self>) -> oneshot::Receiver<crate::Result<()>> {
         self.connect_by(Engine::connect)
     }
 
-    pub(super) fn reconnect(self: &Arc<Self>) -> oneshot::Receiver<Result<()>> {
+    pub(super) fn reconnect(self: &Arc<Self>) -> oneshot::Receiver<crate::Result<()>> {
         self.connect_by(Engine::reconnect)
     }
 
     fn connect_by(
         self: &Arc<Self>,
         begin: impl FnOnce(&mut Engine<Completion>, Time),
-    ) -> oneshot::Receiver<Result<()>> {
+    ) -> oneshot::Receiver<crate::Result<()>> {
         let (sender, receiver) = oneshot::channel();
         let now = self.now();
         let mut core = self.core.lock();
@@ -241,7 +246,11 @@ impl Driver {
 
     fn open(self: &Arc<Self>, core: &mut Core, link: LinkId, endpoint: usize) {
         let task = self.runtime.spawn(self.clone().run_link(link, endpoint));
-        core.link = Some(LinkIo { id: link, task: task.abort_handle(), writer: None });
+        core.link = Some(LinkIo {
+            id: link,
+            task: task.abort_handle(),
+            writer: None,
+        });
     }
 
     /// The life of a link: connect, then read until it is gone.
@@ -271,7 +280,9 @@ impl Driver {
         let now = self.now();
         let mut core = self.core.lock();
         let io = core.link.take_if(|io| io.id == link);
-        let unsent = io.and_then(|io| io.writer).map_or(0, |writer| writer.pending.len());
+        let unsent = io
+            .and_then(|io| io.writer)
+            .map_or(0, |writer| writer.pending.len());
         core.engine.link_lost(now, link, loss, unsent);
         self.settle(core, true);
     }
@@ -282,23 +293,11 @@ impl Driver {
             if let Err(ending) = reader.fill(&self.core).await {
                 break ending;
             }
-            let now = self.now();
-            let mut core = self.core.lock();
-            let ending = loop {
-                match reader.next_frame() {
-                    Ok(Some(body)) => core.engine.receive(now, link, &body),
-                    Ok(None) => break None,
-                    Err(ending) => break Some(ending),
-                }
-            };
-            let busy = core.engine.stats().in_flight > 0;
-            self.settle(core, false);
-            if let Some(ending) = ending {
-                break ending;
-            }
-            if busy {
+            match self.take_in(link, reader) {
                 // Callers that were just answered may have more to say: one write for all.
-                tokio::task::yield_now().await;
+                Ok(busy) if busy => tokio::task::yield_now().await,
+                Ok(_) => {}
+                Err(ending) => break ending,
             }
             reader.release(&self.core);
         };
@@ -309,6 +308,22 @@ impl Driver {
         };
         let error = Error::new(code, "the connection was lost");
         Loss::Dropped(error.with_details(Some(ending.to_string())))
+    }
+
+    /// Hands all whole frames to the engine. True if more answers are to come.
+    fn take_in(self: &Arc<Self>, link: LinkId, reader: &mut Reader) -> Result<bool, Ending> {
+        let now = self.now();
+        let mut core = self.core.lock();
+        let ended = loop {
+            match reader.next_frame() {
+                Ok(Some(body)) => core.engine.receive(now, link, &body),
+                Ok(None) => break Ok(()),
+                Err(ending) => break Err(ending),
+            }
+        };
+        let busy = core.engine.stats().in_flight > 0;
+        self.settle(core, false);
+        ended.map(|()| busy)
     }
 
     async fn keep_time(self: Arc<Self>) {

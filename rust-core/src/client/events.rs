@@ -109,7 +109,12 @@ impl Subscriptions {
         capacity: usize,
         handler: impl Fn(Arc<Request>) + Send + Sync + 'static,
     ) -> Subscription {
-        self.add(contract_id, event, capacity, Sink::Handler(Box::new(handler)))
+        self.add(
+            contract_id,
+            event,
+            capacity,
+            Sink::Handler(Box::new(handler)),
+        )
     }
 
     /// Keeps events of that name and contract until they are asked for.
@@ -131,15 +136,25 @@ impl Subscriptions {
             sink,
         });
         let mut registry = self.0.write();
-        registry.by_event.entry(event.clone()).or_default().push(subscriber.clone());
-        Subscription { registry: Arc::downgrade(&self.0), event, subscriber }
+        registry
+            .by_event
+            .entry(event.clone())
+            .or_default()
+            .push(subscriber.clone());
+        Subscription {
+            registry: Arc::downgrade(&self.0),
+            event,
+            subscriber,
+        }
     }
 
     /// An event arrived.
     pub(super) fn deliver(&self, dispatcher: &Dispatcher, request: Request) {
         let registry = self.0.read();
         let name = request.method_name.as_deref().unwrap_or_default();
-        let Some(subscribers) = registry.by_event.get(name) else { return };
+        let Some(subscribers) = registry.by_event.get(name) else {
+            return;
+        };
         let request = Arc::new(request);
         for subscriber in subscribers {
             // As the reference: an event without a contract is everybody's.
@@ -181,7 +196,9 @@ impl Subscriber {
 
     /// Empties the queue into the handler. On the callback thread.
     fn run_handler(&self) {
-        let Sink::Handler(handler) = &self.sink else { return };
+        let Sink::Handler(handler) = &self.sink else {
+            return;
+        };
         loop {
             let request = {
                 let mut queue = self.queue.lock();

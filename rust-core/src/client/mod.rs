@@ -23,7 +23,9 @@ pub use self::callbacks::RetryNotice;
 use self::driver::{Completion, Driver};
 pub use self::events::{DEFAULT_EVENT_QUEUE, Subscription};
 pub use self::retry::RetryPolicy;
-pub use self::service::{CallBuilder, CancelHandle, EventArgs, EventStream, PreparedMethod, Service, TypedCall};
+pub use self::service::{
+    CallBuilder, CancelHandle, EventArgs, EventStream, PreparedMethod, Service, TypedCall,
+};
 use crate::codec::Codec;
 use crate::contract::Contract;
 use crate::error::{Error, ErrorCode, Result};
@@ -131,7 +133,9 @@ impl Client {
 
     /// Why the last link or attempt to connect failed.
     pub fn last_failure(&self) -> Option<Error> {
-        self.0.driver.with_engine(|engine| engine.last_failure().cloned())
+        self.0
+            .driver
+            .with_engine(|engine| engine.last_failure().cloned())
     }
 
     /// A service by the name of its contract, as `"Demo.IEcho"`, without declarations: methods and
@@ -164,9 +168,7 @@ impl Client {
     }
 }
 
-fn ended(
-    result: std::result::Result<Result<()>, oneshot::error::RecvError>,
-) -> Result<()> {
+fn ended(result: std::result::Result<Result<()>, oneshot::error::RecvError>) -> Result<()> {
     result.unwrap_or_else(|_| Err(stopped()))
 }
 

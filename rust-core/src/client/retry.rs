@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::callbacks::Predicate;
 use crate::contract::{Contract, Method};
 use crate::error::{Error, Result};
 use crate::resilience::backoff::{BackoffType, Jitter};
 use crate::resilience::budget::BudgetOptions;
 use crate::resilience::retry::{Repeat, RetryOptions};
-
-type Predicate = Arc<dyn Fn(&Error) -> bool + Send + Sync>;
 
 /// When a failed call is tried again. Inert until methods are declared: nothing runs twice that
 /// was not said to be safe.
@@ -102,7 +101,10 @@ impl RetryPolicy {
     }
 
     /// These methods may run twice: they are repeated anywhere.
-    pub fn mark_idempotent<S: Into<String>>(mut self, methods: impl IntoIterator<Item = S>) -> Self {
+    pub fn mark_idempotent<S: Into<String>>(
+        mut self,
+        methods: impl IntoIterator<Item = S>,
+    ) -> Self {
         self.idempotent.extend(methods.into_iter().map(Into::into));
         self
     }
@@ -114,7 +116,8 @@ impl RetryPolicy {
         mut self,
         methods: impl IntoIterator<Item = S>,
     ) -> Self {
-        self.deduplicated.extend(methods.into_iter().map(Into::into));
+        self.deduplicated
+            .extend(methods.into_iter().map(Into::into));
         self
     }
 

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::{Client, Completion, DEFAULT_EVENT_QUEUE, PendingCall, Subscription};
 use crate::arguments::{FromArguments, IntoArguments};
-use crate::codec::{self, Codec, Value};
+use crate::codec::{Codec, Value};
 use crate::contract::{Contract, Event, Method};
 use crate::error::{Error, Result};
 use crate::resilience::engine::{Answer, CallSpec, Timeout};
@@ -95,7 +95,10 @@ impl Service {
 
     /// Calls a method with arguments that are encoded already.
     pub fn call_encoded<R>(&self, method: &str, arguments: Arguments) -> CallBuilder<'_, R> {
-        CallBuilder::new(self, self.prepare(method).map(|prepared| (prepared, arguments)))
+        CallBuilder::new(
+            self,
+            self.prepare(method).map(|prepared| (prepared, arguments)),
+        )
     }
 
     /// Reads a method line. It is remembered, so that each line is read once.
@@ -120,8 +123,9 @@ impl Service {
     }
 
     fn encode(&self, prepared: &PreparedMethod, json: &str) -> Result<Arguments> {
-        codec::encode_args(self.client.0.codec, &prepared.method, json)
-            .map_err(|e| Error::invalid_argument(e.to_string()))
+        let blobs = prepared.method.encode_args_json(self.client.0.codec, json);
+        let blobs = blobs.map_err(|e| Error::invalid_argument(e.to_string()))?;
+        Ok(Arguments::from_blobs(&blobs))
     }
 
     /// Calls `handler` for each event, in order, on the client's callback thread. Named by its line
@@ -135,9 +139,15 @@ impl Service {
         let codec = self.client.0.codec;
         let (id, name) = (event.contract_id(), event.name().to_owned());
         let driver = &self.client.0.driver;
-        Ok(driver.subscriptions.handle(id, &name, DEFAULT_EVENT_QUEUE, move |request| {
-            handler(EventArgs { event: event.clone(), codec, request });
-        }))
+        Ok(driver
+            .subscriptions
+            .handle(id, &name, DEFAULT_EVENT_QUEUE, move |request| {
+                handler(EventArgs {
+                    event: event.clone(),
+                    codec,
+                    request,
+                });
+            }))
     }
 
     /// The events as a stream, in order.
@@ -145,8 +155,14 @@ impl Service {
         let event = self.event(event)?;
         let driver = &self.client.0.driver;
         let subscription =
-            driver.subscriptions.stream(event.contract_id(), event.name(), DEFAULT_EVENT_QUEUE);
-        Ok(EventStream { subscription, event, codec: self.client.0.codec })
+            driver
+                .subscriptions
+                .stream(event.contract_id(), event.name(), DEFAULT_EVENT_QUEUE);
+        Ok(EventStream {
+            subscription,
+            event,
+            codec: self.client.0.codec,
+        })
     }
 
     fn event(&self, line: &str) -> Result<Event> {
@@ -233,7 +249,10 @@ impl<'a, R> CallBuilder<'a, R> {
         let (_, spec) = self.spec()?;
         let driver = &service.client.0.driver;
         let key = driver.call(spec, Completion::Callback(Box::new(done)));
-        Ok(CancelHandle { driver: driver.clone(), key })
+        Ok(CancelHandle {
+            driver: driver.clone(),
+            key,
+        })
     }
 
     fn spec(self) -> Result<(Method, CallSpec)> {
@@ -263,7 +282,11 @@ impl<'a, R: DeserializeOwned> IntoFuture for CallBuilder<'a, R> {
             Ok((method, spec)) => Ok((service.client.start(spec), method)),
             Err(error) => Err(Some(error)),
         };
-        TypedCall { state, codec, result: PhantomData }
+        TypedCall {
+            state,
+            codec,
+            result: PhantomData,
+        }
     }
 }
 
@@ -283,7 +306,10 @@ impl<R: DeserializeOwned> Future for TypedCall<R> {
             Ok((pending, method)) => Pin::new(pending).poll(cx).map(|answer| {
                 let json = decode_json(codec, method, &answer?)?;
                 serde_json::from_str(&json).map_err(|e| {
-                    undecodable(method, &format!("{json} does not fit the type asked for: {e}"))
+                    undecodable(
+                        method,
+                        &format!("{json} does not fit the type asked for: {e}"),
+                    )
                 })
             }),
             Err(error) => Poll::Ready(Err(error
@@ -296,9 +322,9 @@ impl<R: DeserializeOwned> Future for TypedCall<R> {
 /// Decodes a result to JSON text.
 pub(crate) fn decode_json(codec: Codec, method: &Method, answer: &Answer) -> Result<String> {
     let data = answer.data.as_deref().unwrap_or_default();
-    let value = codec::decode_result(codec, method, data)
-        .map_err(|e| undecodable(method, &e.to_string()))?;
-    codec::result_to_json(method, &value).map_err(|e| undecodable(method, &e.to_string()))
+    method
+        .decode_result_json(codec, data)
+        .map_err(|e| undecodable(method, &e.to_string()))
 }
 
 fn undecodable(method: &Method, details: &str) -> Error {
@@ -346,27 +372,29 @@ impl EventArgs {
 
     /// The arguments by the types of the contract.
     pub fn values(&self) -> Result<Vec<Value>> {
-        codec::decode_event_args(self.codec, &self.event, &self.blobs()).map_err(|e| {
-            Error::new(
-                crate::ErrorCode::Protocol,
-                format!("event {} can't be read", self.event.name()),
-            )
-            .with_details(Some(e.to_string()))
-        })
+        self.event
+            .decode_args(self.codec, &self.blobs(), &[])
+            .map_err(|e| {
+                Error::new(
+                    crate::ErrorCode::Protocol,
+                    format!("event {} can't be read", self.event.name()),
+                )
+                .with_details(Some(e.to_string()))
+            })
     }
 
     /// The arguments as a JSON array.
     pub fn json(&self) -> Result<String> {
         let values = self.values()?;
-        codec::event_args_to_json(&self.event, &values)
+        self.event
+            .args_to_json(&values)
             .map_err(|e| Error::new(crate::ErrorCode::Protocol, e.to_string()))
     }
 
     /// The arguments as a tuple.
     pub fn get<A: FromArguments>(&self) -> Result<A> {
-        A::from_json(&self.json()?).map_err(|e| {
-            Error::invalid_argument(format!("event {}: {e}", self.event.name()))
-        })
+        A::from_json(&self.json()?)
+            .map_err(|e| Error::invalid_argument(format!("event {}: {e}", self.event.name())))
     }
 }
 
@@ -381,7 +409,11 @@ impl EventStream {
     /// The next event; `None` once the client is closed. Cancelling the future loses nothing.
     pub async fn next(&mut self) -> Option<EventArgs> {
         let request = self.subscription.next().await?;
-        Some(EventArgs { event: self.event.clone(), codec: self.codec, request })
+        Some(EventArgs {
+            event: self.event.clone(),
+            codec: self.codec,
+            request,
+        })
     }
 
     /// Events that were dropped because they were not taken in time: the oldest ones.

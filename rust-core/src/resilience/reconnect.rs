@@ -12,7 +12,6 @@ use crate::error::Result;
 
 /// Options of automatic reconnection. The defaults are those of WitRPC.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
 pub struct ReconnectOptions {
     /// Attempts until the client gives up and is Failed; 0 = unlimited. Default 10.
     pub max_attempts: u32,

@@ -27,7 +27,6 @@ pub enum Repeat {
 
 /// Options of the retry policy. The defaults are those of WitRPC.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub struct RetryOptions {
     /// Attempts after the first one. Default 3.
     pub max_retries: u32,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::connection::Registry;
-use super::dispatch::{Dispatch, DispatchOptions};
+use super::dispatch::{Dispatch, DispatchOptions, Trace};
 use super::handler::Execution;
 use super::publish::{EventTypeNames, Inner, Publisher};
 use super::service::{ServiceBuilder, Services};
@@ -25,7 +25,7 @@ pub struct ServerBuilder {
     socket: SocketOptions,
     dedup: DedupOptions,
     type_names: EventTypeNames,
-    trace: Option<Arc<dyn Fn(Execution<'_>) + Send + Sync>>,
+    trace: Option<Trace>,
 }
 
 impl ServerBuilder {
@@ -120,7 +120,9 @@ impl ServerBuilder {
     /// in.
     pub async fn start(self) -> Result<Server> {
         if self.endpoints.is_empty() {
-            return Err(Error::invalid_argument("the server has no endpoint to listen on"));
+            return Err(Error::invalid_argument(
+                "the server has no endpoint to listen on",
+            ));
         }
         if self.services.is_empty() {
             return Err(Error::invalid_argument("the server has no service"));
@@ -148,7 +150,12 @@ impl ServerBuilder {
             retry_after: self.limits.retry_after,
             dedup: self.dedup,
         }));
-        let shared = Arc::new(Shared { limits: self.limits, dispatch, connections, publisher });
+        let shared = Arc::new(Shared {
+            limits: self.limits,
+            dispatch,
+            connections,
+            publisher,
+        });
         super::start(endpoints, shared, self.socket).await
     }
 }

@@ -81,7 +81,10 @@ pub(super) fn start(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
     let task = tokio::spawn({
         let (connection, registry) = (connection.clone(), registry.clone());
         async move {
-            let guard = Deregister { registry, connection: connection.clone() };
+            let guard = Deregister {
+                registry,
+                connection: connection.clone(),
+            };
             connection.run(reader, &dispatch).await;
             drop(guard);
         }
@@ -165,7 +168,10 @@ impl Connection {
     }
 
     async fn run(self: &Arc<Self>, mut reader: Reader, dispatch: &Arc<Dispatch>) {
-        let deadline = self.limits.handshake_timeout.map(|limit| Instant::now() + limit);
+        let deadline = self
+            .limits
+            .handshake_timeout
+            .map(|limit| Instant::now() + limit);
         let reason = loop {
             let filled = tokio::select! {
                 biased;
@@ -194,7 +200,11 @@ impl Connection {
     }
 
     /// Handles all whole frames. Returns why the connection is to be closed, if it is.
-    async fn take_in(self: &Arc<Self>, reader: &mut Reader, dispatch: &Arc<Dispatch>) -> Option<String> {
+    async fn take_in(
+        self: &Arc<Self>,
+        reader: &mut Reader,
+        dispatch: &Arc<Dispatch>,
+    ) -> Option<String> {
         loop {
             let body = match reader.next_frame() {
                 Ok(Some(body)) => body,
@@ -205,10 +215,17 @@ impl Connection {
             match received {
                 Ok(ServerReceived::Nothing) => {}
                 Ok(ServerReceived::Authorize { token, client_id }) => {
-                    let credentials = Credentials { token: &token, peer: self.peer };
+                    let credentials = Credentials {
+                        token: &token,
+                        peer: self.peer,
+                    };
                     let accepted = dispatch.check(credentials) != Verdict::Refused;
                     *self.client_id.lock() = client_id;
-                    let answered = self.outlet.lock().session.authorize(accepted, dispatch.reach());
+                    let answered = self
+                        .outlet
+                        .lock()
+                        .session
+                        .authorize(accepted, dispatch.reach());
                     if let Err(Violation(reason)) = answered {
                         return Some(reason);
                     }
@@ -263,7 +280,9 @@ impl Registry {
     pub(super) fn authorized(&self) -> Vec<Arc<Connection>> {
         let connections = self.connections.read();
         let all = connections.values().map(|(connection, _)| connection);
-        all.filter(|connection| connection.is_authorized()).cloned().collect()
+        all.filter(|connection| connection.is_authorized())
+            .cloned()
+            .collect()
     }
 
     /// Closes all connections in order and waits until they are.
@@ -275,7 +294,9 @@ impl Registry {
                 if connections.is_empty() {
                     return;
                 }
-                connections.values().for_each(|(connection, _)| connection.closing.notify_one());
+                connections
+                    .values()
+                    .for_each(|(connection, _)| connection.closing.notify_one());
             }
             emptied.await;
         }

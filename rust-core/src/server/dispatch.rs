@@ -23,8 +23,10 @@ use super::handler::{CallContext, Execution, Fault, Handler, HandlerFuture};
 use super::publish::Publisher;
 use super::service::{Registered, Services};
 use super::validator::{Credentials, Validator, Verdict};
-use crate::codec::{self, Codec};
-use crate::resilience::dedup::{Admission, CallId, DedupOptions, DedupStats, Numbered, Table, Ticket};
+use crate::codec::{Codec, CodecError, Value};
+use crate::resilience::dedup::{
+    Admission, CallId, DedupOptions, DedupStats, Numbered, Table, Ticket,
+};
 use crate::time::Time;
 use crate::wire::extension::{Extension, Reach};
 use crate::wire::{Request, Response, status};
@@ -43,7 +45,7 @@ pub struct ServerStats {
     pub dedup: DedupStats,
 }
 
-type Trace = Arc<dyn Fn(Execution<'_>) + Send + Sync>;
+pub(super) type Trace = Arc<dyn Fn(Execution<'_>) + Send + Sync>;
 
 /// A request that waits for the answer of a running twin.
 struct Waiter {
@@ -141,7 +143,12 @@ impl Dispatch {
 
     /// Handles a request: refuses it, answers it from memory, or begins it. Handlers begin in the
     /// order in which this is called, and go on by themselves.
-    pub(super) async fn accept(self: Arc<Self>, connection: &Arc<Connection>, id: Uuid, request: Request) {
+    pub(super) async fn accept(
+        self: Arc<Self>,
+        connection: &Arc<Connection>,
+        id: Uuid,
+        request: Request,
+    ) {
         let call = match self.admit(connection, id, request) {
             Ok(Some(call)) => call,
             Ok(None) => return,
@@ -172,19 +179,34 @@ impl Dispatch {
         };
         let principal = match self.validator.check(credentials) {
             Verdict::Accepted(principal) if request.token.is_some() => principal,
-            _ => return Err(Fault::with_status(status::UNAUTHORIZED, "Token is not valid", None)),
+            _ => {
+                return Err(Fault::with_status(
+                    status::UNAUTHORIZED,
+                    "Token is not valid",
+                    None,
+                ));
+            }
         };
         let found = self.services.find(&request)?;
-        let blobs: Vec<Bytes> =
-            request.parameters.iter().flatten().map(|blob| blob.clone().unwrap_or_default()).collect();
+        let blobs: Vec<Bytes> = request
+            .parameters
+            .iter()
+            .flatten()
+            .map(|blob| blob.clone().unwrap_or_default())
+            .collect();
         let digest = digest(&found, &blobs);
-        let input = match &found.handler {
-            Handler::Blobs(_) => Input::Blobs(blobs),
-            Handler::Values(_) => Input::Values(
-                codec::decode_args(self.codec, &found.method, &blobs)
-                    .map_err(|e| Fault::bad_request(e.to_string()))?,
-            ),
+        let decoded = match &found.handler {
+            Handler::Blobs(_) => Ok(Input::Blobs(blobs)),
+            Handler::Json(_) => found
+                .method
+                .decode_args_json(self.codec, &blobs)
+                .map(Input::Json),
+            Handler::Values(_) => found
+                .method
+                .decode_args(self.codec, &blobs)
+                .map(Input::Values),
         };
+        let input = decoded.map_err(|e| Fault::bad_request(e.to_string()))?;
         let ticket = if request.invocation_id.is_nil() {
             self.check_room()?;
             None
@@ -215,7 +237,10 @@ impl Dispatch {
         let mut response = fault.into_response();
         if response.status == status::TRANSPORT_ERROR && connection.peer_info().deduplicates {
             let ms = u32::try_from(self.retry_after.as_millis()).unwrap_or(u32::MAX);
-            let fields = Extension { retry_after_ms: Some(ms), ..Extension::default() };
+            let fields = Extension {
+                retry_after_ms: Some(ms),
+                ..Extension::default()
+            };
             response.extension = Some(fields.encode().into());
         }
         encode(&response)
@@ -245,7 +270,10 @@ impl Dispatch {
             invocation: request.invocation_id,
             numbered: numbered(connection, request),
         };
-        let waiter = Waiter { connection: Arc::downgrade(connection), id };
+        let waiter = Waiter {
+            connection: Arc::downgrade(connection),
+            id,
+        };
         let mut table = self.table.lock();
         let now = Time::from_origin(self.origin.elapsed());
         // Repetitions are welcome also when there is no room: they begin nothing.
@@ -269,7 +297,10 @@ impl Dispatch {
     }
 
     async fn run(self: Arc<Self>, connection: Arc<Connection>, call: Call) {
-        let ended = Ended { dispatch: &self, connection: &connection };
+        let ended = Ended {
+            dispatch: &self,
+            connection: &connection,
+        };
         let (id, ticket, method) = (call.id, call.ticket, call.context.method.clone());
         if let Some(trace) = &self.trace {
             trace(Execution {
@@ -278,12 +309,24 @@ impl Dispatch {
                 invocation_id: call.context.invocation_id,
             });
         }
+        let unencodable =
+            |e: CodecError| Fault::internal("The result can't be encoded", e.to_string());
         let output = match (call.handler, call.input) {
+            (Handler::Json(f), Input::Json(json)) => Caught::new(move || f(call.context, json))
+                .await
+                .and_then(|json| {
+                    method
+                        .encode_result_json(self.codec, &json)
+                        .map_err(unencodable)
+                }),
             (Handler::Values(f), Input::Values(values)) => {
-                Caught::new(move || f(call.context, values)).await.and_then(|value| {
-                    codec::encode_result(self.codec, &method, &value)
-                        .map_err(|e| Fault::internal("The result can't be encoded", e.to_string()))
-                })
+                Caught::new(move || f(call.context, values))
+                    .await
+                    .and_then(|value| {
+                        method
+                            .encode_result(self.codec, &value)
+                            .map_err(unencodable)
+                    })
             }
             (Handler::Blobs(f), Input::Blobs(blobs)) => {
                 Caught::new(move || f(call.context, blobs)).await
@@ -323,7 +366,8 @@ struct Call {
 }
 
 enum Input {
-    Values(Vec<codec::Value>),
+    Json(String),
+    Values(Vec<Value>),
     Blobs(Vec<Bytes>),
 }
 
@@ -413,8 +457,14 @@ fn marked_as_replay(connection: &Connection, answer: &Bytes) -> Bytes {
     }
     match Response::decode(answer) {
         Ok(Some(response)) => {
-            let fields = Extension { replayed: true, ..Extension::default() };
-            encode(&Response { extension: Some(fields.encode().into()), ..response })
+            let fields = Extension {
+                replayed: true,
+                ..Extension::default()
+            };
+            encode(&Response {
+                extension: Some(fields.encode().into()),
+                ..response
+            })
         }
         _ => answer.clone(),
     }

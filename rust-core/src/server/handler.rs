@@ -143,6 +143,8 @@ type Function<I, O> = Arc<dyn Fn(CallContext, I) -> HandlerFuture<O> + Send + Sy
 /// How a method is carried out.
 #[derive(Clone)]
 pub(super) enum Handler {
+    /// On JSON text: an array in, a value out.
+    Json(Function<String, String>),
     /// On decoded values.
     Values(Function<Vec<Value>, Value>),
     /// On the encoded blobs, as they came; an empty one is null.

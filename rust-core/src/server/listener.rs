@@ -18,7 +18,10 @@ pub(super) async fn bind(endpoint: &Endpoint) -> Result<(Endpoint, Vec<TcpListen
     let port = listeners.first().map(TcpListener::local_addr);
     match port {
         Some(Ok(address)) => Ok((endpoint.with_port(address.port()), listeners)),
-        _ => Err(Error::new(ErrorCode::Transport, format!("can't listen on {endpoint}"))),
+        _ => Err(Error::new(
+            ErrorCode::Transport,
+            format!("can't listen on {endpoint}"),
+        )),
     }
 }
 

@@ -30,7 +30,6 @@ use crate::transport::Endpoint;
 
 /// Limits of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ServerLimits {
     /// Connections at the same time, authorised or not; one more is closed at once. Default 10,000.
     pub max_clients: usize,
@@ -111,7 +110,12 @@ impl Server {
 
     /// Addresses of the clients that are connected and authorised.
     pub fn clients(&self) -> Vec<SocketAddr> {
-        self.shared.connections.authorized().iter().map(|c| c.peer()).collect()
+        self.shared
+            .connections
+            .authorized()
+            .iter()
+            .map(|c| c.peer())
+            .collect()
     }
 
     /// Stops in order: accepts nothing and nobody any more, refuses new calls with status 503, lets
@@ -145,7 +149,9 @@ impl Drop for Server {
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server").field("endpoints", &self.endpoints).finish_non_exhaustive()
+        f.debug_struct("Server")
+            .field("endpoints", &self.endpoints)
+            .finish_non_exhaustive()
     }
 }
 
@@ -164,5 +170,9 @@ async fn start(
         .into_iter()
         .map(|l| tokio::spawn(listener::accept(l, shared.clone(), socket)).abort_handle())
         .collect();
-    Ok(Server { shared, endpoints: bound, listeners })
+    Ok(Server {
+        shared,
+        endpoints: bound,
+        listeners,
+    })
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::connection::Registry;
 use crate::arguments::IntoArguments;
-use crate::codec::{self, Codec};
+use crate::codec::Codec;
 use crate::contract::{Contract, Event, TypeName};
 use crate::error::{Error, ErrorCode, Result};
 use crate::wire::{Arguments, Call, ParameterType, TypeNames};
@@ -48,7 +48,8 @@ impl Publisher {
     /// Raises an event with its arguments as a JSON array.
     pub fn raise_json(&self, contract: &str, event: &str, arguments: &str) -> Result<()> {
         let event = self.find(contract, event)?;
-        let blobs = codec::encode_event_args(self.0.codec, &event, arguments)
+        let blobs = event
+            .encode_args_json(self.0.codec, arguments)
             .map_err(|e| Error::invalid_argument(format!("event {}: {e}", event.name())))?;
         self.send(&event, &blobs)
     }
@@ -68,9 +69,14 @@ impl Publisher {
     }
 
     fn find(&self, contract: &str, event: &str) -> Result<Event> {
-        let known = self.0.contracts.iter().find(|c| c.name() == contract).ok_or_else(|| {
-            Error::invalid_argument(format!("the server has no contract \"{contract}\""))
-        })?;
+        let known = self
+            .0
+            .contracts
+            .iter()
+            .find(|c| c.name() == contract)
+            .ok_or_else(|| {
+                Error::invalid_argument(format!("the server has no contract \"{contract}\""))
+            })?;
         known
             .event(event)
             .map_err(|e| Error::invalid_argument(format!("event \"{event}\": {e}")))
@@ -78,7 +84,10 @@ impl Publisher {
 
     fn send(&self, event: &Event, blobs: &[Bytes]) -> Result<()> {
         let names = event.arg_type_names().map_err(|e| {
-            Error::new(ErrorCode::InvalidArgument, format!("event {}: {e}", event.name()))
+            Error::new(
+                ErrorCode::InvalidArgument,
+                format!("event {}: {e}", event.name()),
+            )
         })?;
         let payload = encode(event, blobs, names, self.0.type_names);
         for connection in self.0.connections.authorized() {
@@ -105,7 +114,10 @@ fn encode(event: &Event, blobs: &[Bytes], names: Vec<TypeName>, form: EventTypeN
         EventTypeNames::Strong => types.parameters = names.map(|n| n.qualified()).collect(),
         EventTypeNames::Weak => {
             types.parameters_by_name = names
-                .map(|n| ParameterType { name: Some(n.name), assembly: Some(n.assembly) })
+                .map(|n| ParameterType {
+                    name: Some(n.name),
+                    assembly: Some(n.assembly),
+                })
                 .collect();
         }
     }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::handler::{CallContext, Fault, Handler};
 use crate::arguments::FromArguments;
-use crate::codec::{self, Value};
+use crate::codec::Value;
 use crate::contract::{Contract, Method, Type};
 use crate::error::{Error, Result};
 use crate::wire::{ParameterType, Request};
@@ -28,31 +28,28 @@ pub(super) struct Registered {
 /// by side.
 #[must_use]
 pub struct ServiceBuilder {
-    contract: Contract,
+    /// Or the first thing that was wrong.
+    contract: Result<Contract>,
     registered: Vec<Registered>,
-    error: Option<Error>,
 }
 
 impl ServiceBuilder {
     /// A service of this contract, without handlers yet.
     pub fn new(contract: Contract) -> Self {
         Self {
-            contract,
+            contract: Ok(contract),
             registered: Vec::new(),
-            error: None,
         }
     }
 
     /// A service of which only the name of the contract is known: methods are declared by the lines
     /// of their handlers.
     pub fn open(contract: &str) -> Self {
-        match Contract::open(contract) {
-            Ok(contract) => Self::new(contract),
-            Err(error) => Self {
-                contract: Contract::default(),
-                registered: Vec::new(),
-                error: Some(Error::invalid_argument(format!("contract \"{contract}\": {error}"))),
-            },
+        let contract = Contract::open(contract)
+            .map_err(|e| Error::invalid_argument(format!("contract \"{contract}\": {e}")));
+        Self {
+            contract,
+            registered: Vec::new(),
         }
     }
 
@@ -90,18 +87,10 @@ impl ServiceBuilder {
         F: Fn(CallContext, String) -> T + Send + Sync + 'static,
         T: Future<Output = std::result::Result<String, Fault>> + Send + 'static,
     {
-        let f = Arc::new(f);
-        self.handle_values(method, move |context, values| {
-            let f = f.clone();
-            async move {
-                let method = context.method.clone();
-                let json = codec::args_to_json(&method, &values)?;
-                let result = f(context, json).await?;
-                codec::result_from_json(&method, &result).map_err(|e| {
-                    Fault::internal("The result can't be encoded", e.to_string())
-                })
-            }
-        })
+        self.register(
+            method,
+            Handler::Json(Arc::new(move |context, json| Box::pin(f(context, json)))),
+        )
     }
 
     /// Handles a method with typed values of the codec.
@@ -110,7 +99,9 @@ impl ServiceBuilder {
         F: Fn(CallContext, Vec<Value>) -> T + Send + Sync + 'static,
         T: Future<Output = std::result::Result<Value, Fault>> + Send + 'static,
     {
-        let handler = Handler::Values(Arc::new(move |context, values| Box::pin(f(context, values))));
+        let handler = Handler::Values(Arc::new(move |context, values| {
+            Box::pin(f(context, values))
+        }));
         self.register(method, handler)
     }
 
@@ -126,27 +117,31 @@ impl ServiceBuilder {
     }
 
     fn register(mut self, line: &str, handler: Handler) -> Self {
-        if self.error.is_some() {
-            return self;
-        }
-        match self.contract.method(line) {
-            Ok(method) => {
-                if method.is_generic() {
-                    self.error = Some(Error::invalid_argument(format!(
-                        "method \"{line}\": generic methods can't be served yet"
-                    )));
-                } else if self.registered.iter().any(|r| r.method.method_id() == method.method_id()) {
-                    self.error = Some(Error::invalid_argument(format!(
-                        "method \"{line}\" has two handlers"
-                    )));
+        if let Ok(contract) = &self.contract {
+            match self.resolve(contract, line) {
+                Ok(method) => self.registered.push(Registered { method, handler }),
+                Err(what) => {
+                    let error = Error::invalid_argument(format!("method \"{line}\": {what}"));
+                    self.contract = Err(error);
                 }
-                self.registered.push(Registered { method, handler });
-            }
-            Err(error) => {
-                self.error = Some(Error::invalid_argument(format!("method \"{line}\": {error}")));
             }
         }
         self
+    }
+
+    fn resolve(&self, contract: &Contract, line: &str) -> std::result::Result<Method, String> {
+        let method = contract.method(line).map_err(|e| e.to_string())?;
+        if method.is_generic() {
+            return Err("generic methods can't be served yet".into());
+        }
+        if self
+            .registered
+            .iter()
+            .any(|r| r.method.method_id() == method.method_id())
+        {
+            return Err("it has a handler already".into());
+        }
+        Ok(method)
     }
 }
 
@@ -161,12 +156,12 @@ impl Services {
     pub(super) fn new(builders: Vec<ServiceBuilder>) -> Result<Self> {
         let mut services = Self::default();
         for builder in builders {
-            if let Some(error) = builder.error {
-                return Err(error);
-            }
-            let name = builder.contract.name();
+            let contract = builder.contract?;
+            let name = contract.name();
             if services.contracts.iter().any(|c| c.name() == name) {
-                return Err(Error::invalid_argument(format!("two services of contract \"{name}\"")));
+                return Err(Error::invalid_argument(format!(
+                    "two services of contract \"{name}\""
+                )));
             }
             for registered in builder.registered {
                 let id = registered.method.method_id();
@@ -174,13 +169,18 @@ impl Services {
             }
             // The accessors of events: .NET answers them with nothing, and so do we; who gets events
             // is not decided by them.
-            for method in builder.contract.methods().iter().filter(|m| m.is_event_accessor()) {
+            for method in contract.methods().iter().filter(|m| m.is_event_accessor()) {
                 let handler: Handler =
                     Handler::Blobs(Arc::new(|_, _| Box::pin(std::future::ready(Ok(None)))));
-                let registered = Registered { method: method.clone(), handler };
-                services.by_id.insert(method.method_id(), Arc::new(registered));
+                let registered = Registered {
+                    method: method.clone(),
+                    handler,
+                };
+                services
+                    .by_id
+                    .insert(method.method_id(), Arc::new(registered));
             }
-            services.contracts.push(builder.contract);
+            services.contracts.push(contract);
         }
         Ok(services)
     }

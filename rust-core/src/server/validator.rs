@@ -84,6 +84,9 @@ mod tests {
     fn a_panicking_validator_refuses() {
         let validator = Validator::Check(Arc::new(|_| panic!("on purpose")));
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-        assert_eq!(validator.check(Credentials { token: "", peer }), Verdict::Refused);
+        assert_eq!(
+            validator.check(Credentials { token: "", peer }),
+            Verdict::Refused
+        );
     }
 }

@@ -141,7 +141,9 @@ fn parse_host(text: &str) -> std::result::Result<Host, &'static str> {
         return Err("the host is missing");
     }
     let labels_fit = text.len() <= 253 && text.split('.').all(|label| label.len() <= 63);
-    let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'));
+    let plain = text
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'));
     if labels_fit && plain {
         Ok(Host::Name(text.to_ascii_lowercase()))
     } else {
@@ -182,7 +184,10 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), text);
         }
-        assert_eq!("tcp://LOCALHOST:1".parse::<Endpoint>().unwrap().host(), &Host::Name("localhost".into()));
+        assert_eq!(
+            "tcp://LOCALHOST:1".parse::<Endpoint>().unwrap().host(),
+            &Host::Name("localhost".into())
+        );
     }
 
     #[test]
@@ -214,7 +219,12 @@ mod tests {
     #[test]
     fn a_client_needs_a_host_and_a_port() {
         for text in ["tcp://*:1", "tcp://a:0"] {
-            assert!(text.parse::<Endpoint>().unwrap().check_for_client().is_err());
+            assert!(
+                text.parse::<Endpoint>()
+                    .unwrap()
+                    .check_for_client()
+                    .is_err()
+            );
         }
     }
 }

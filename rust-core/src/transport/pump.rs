@@ -119,18 +119,24 @@ pub(crate) fn split(stream: TcpStream, max_frame: usize) -> (Reader, Writer) {
 /// Writes what there is to write, unless somebody else does or will.
 pub(crate) fn flush<'a, O: Outbox>(outbox: &'a Mutex<O>, mut guard: MutexGuard<'a, O>) {
     loop {
-        let Some(writer) = guard.writer().filter(|w| w.is_idle()) else { return };
+        let Some(writer) = guard.writer().filter(|w| w.is_idle()) else {
+            return;
+        };
         if writer.pending.is_empty() {
             guard.refill();
         }
-        let Some(writer) = guard.writer().filter(|w| !w.pending.is_empty()) else { return };
+        let Some(writer) = guard.writer().filter(|w| !w.pending.is_empty()) else {
+            return;
+        };
         let (id, stream) = (writer.id, writer.stream.clone());
         let mut bytes = std::mem::take(&mut writer.pending);
         writer.writing = true;
         drop(guard);
         let written = stream.try_write(&bytes);
         guard = outbox.lock();
-        let Some(writer) = guard.writer().filter(|w| w.id == id) else { return };
+        let Some(writer) = guard.writer().filter(|w| w.id == id) else {
+            return;
+        };
         writer.writing = false;
         if let Ok(n) = written {
             bytes.advance(n);
@@ -228,7 +234,10 @@ impl Reader {
                 missing.min(self.input.len()).clamp(self.room, LARGEST_ROOM)
             }
             None => {
-                if self.input.is_empty() && self.input.capacity() > IDLE_BUFFER && self.room == IDLE_BUFFER {
+                if self.input.is_empty()
+                    && self.input.capacity() > IDLE_BUFFER
+                    && self.room == IDLE_BUFFER
+                {
                     self.input = BytesMut::new();
                 }
                 self.room

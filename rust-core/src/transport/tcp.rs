@@ -18,7 +18,6 @@ const NEXT_ADDRESS: Duration = Duration::from_millis(250);
 
 /// Options of TCP sockets, on both ends. `TCP_NODELAY` is always on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct SocketOptions {
     /// Silence after which the kernel probes the peer; `None` = no probes. Default 10 s.
     pub keepalive_idle: Option<Duration>,
@@ -83,7 +82,9 @@ pub(crate) async fn connect(endpoint: &Endpoint, options: SocketOptions) -> Resu
         };
         match outcome {
             Some(Ok((_, Ok(stream)))) => {
-                options.apply(&stream).map_err(|e| failed(endpoint, &e.to_string()))?;
+                options
+                    .apply(&stream)
+                    .map_err(|e| failed(endpoint, &e.to_string()))?;
                 return Ok(stream);
             }
             Some(Ok((address, Err(error)))) => {
@@ -94,7 +95,10 @@ pub(crate) async fn connect(endpoint: &Endpoint, options: SocketOptions) -> Resu
             None => {}
         }
     }
-    Err(failed(endpoint, last_error.as_deref().unwrap_or("no address")))
+    Err(failed(
+        endpoint,
+        last_error.as_deref().unwrap_or("no address"),
+    ))
 }
 
 fn failed(endpoint: &Endpoint, cause: &str) -> Error {
@@ -113,8 +117,11 @@ async fn resolve(endpoint: &Endpoint) -> Result<Vec<SocketAddr>> {
     let found = tokio::net::lookup_host((name.as_str(), port)).await;
     let found: Vec<_> = found
         .map_err(|e| {
-            Error::new(ErrorCode::Transport, format!("can't find the host \"{name}\""))
-                .with_details(Some(e.to_string()))
+            Error::new(
+                ErrorCode::Transport,
+                format!("can't find the host \"{name}\""),
+            )
+            .with_details(Some(e.to_string()))
         })?
         .collect();
     let first_is_v6 = found.first().is_some_and(SocketAddr::is_ipv6);

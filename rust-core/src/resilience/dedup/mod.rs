@@ -31,7 +31,6 @@ use crate::time::Time;
 
 /// Bounds of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct DedupOptions {
     /// Records held at the same time, running calls included. Default 65,536.
     pub max_records: usize,

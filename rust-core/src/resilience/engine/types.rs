@@ -51,7 +51,6 @@ pub enum Timeout {
 
 /// How a client behaves.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub struct EngineOptions {
     /// Automatic reconnection; `None` = off (default).
     pub reconnect: Option<ReconnectOptions>,
