@@ -6,6 +6,7 @@ mod arguments;
 pub mod client;
 pub mod codec;
 pub mod contract;
+pub mod dispatcher;
 mod error;
 pub mod resilience;
 pub mod runtime;

@@ -268,10 +268,9 @@ impl ClientBuilder {
             endpoints,
             socket: self.socket,
             max_frame: self.max_frame,
-            token,
-            callbacks,
         };
-        let driver = Driver::start(Engine::new(engine, seed), options, runtime);
+        let engine = Engine::new(engine, seed);
+        let driver = Driver::start(engine, options, token, callbacks, runtime);
         Ok(Client::new(driver, self.codec, policy))
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::dispatcher::Dispatcher;
+use crate::dispatcher::Dispatcher;
 use crate::error::Error;
 use crate::resilience::engine::{Notification, State};
 
@@ -80,10 +80,5 @@ impl Callbacks {
             // Events go to their subscribers.
             Notification::Event(_) => {}
         }
-    }
-
-    /// Asks the user's predicate. Runs user code: for the callback thread only.
-    pub(super) fn is_retryable(&self, error: &Error) -> bool {
-        self.retryable.as_ref().is_some_and(|ask| ask(error))
     }
 }

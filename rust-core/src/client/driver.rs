@@ -12,10 +12,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::AbortHandle;
 
-use super::callbacks::Callbacks;
-use super::dispatcher::Dispatcher;
+use super::callbacks::{Callbacks, Predicate};
 use super::events::Subscriptions;
 use super::token::TokenSource;
+use crate::dispatcher::Dispatcher;
 use crate::error::{Error, ErrorCode};
 use crate::resilience::engine::{
     Action, Answer, CallKey, CallSpec, Engine, LinkId, Loss, Notification, State,
@@ -37,8 +37,6 @@ pub(super) struct DriverOptions {
     pub(super) endpoints: Vec<Endpoint>,
     pub(super) socket: SocketOptions,
     pub(super) max_frame: usize,
-    pub(super) token: TokenSource,
-    pub(super) callbacks: Callbacks,
 }
 
 /// One client, shared by its handles and tasks.
@@ -62,6 +60,8 @@ struct Core {
     /// When the time-keeping task looks next.
     armed: Time,
     connecting: Vec<oneshot::Sender<crate::Result<()>>>,
+    token: TokenSource,
+    callbacks: Callbacks,
     closed: bool,
 }
 
@@ -95,6 +95,8 @@ impl Driver {
     pub(super) fn start(
         engine: Engine<Completion>,
         options: DriverOptions,
+        token: TokenSource,
+        callbacks: Callbacks,
         runtime: Handle,
     ) -> Arc<Self> {
         let origin = Instant::now();
@@ -105,6 +107,8 @@ impl Driver {
                 link: None,
                 armed: Time::NEVER,
                 connecting: Vec::new(),
+                token,
+                callbacks,
                 closed: false,
             }),
             origin,
@@ -189,6 +193,12 @@ impl Driver {
         core.closed = true;
         core.engine.close();
         self.settle(core, false);
+        // What the user gave us is let go of now, not when the last task has noticed.
+        let mut core = self.core.lock();
+        let callbacks = std::mem::take(&mut core.callbacks);
+        let token = std::mem::replace(&mut core.token, TokenSource::Fixed(String::new()));
+        drop(core);
+        drop((callbacks, token));
         self.timer.notify_one();
     }
 
@@ -201,8 +211,10 @@ impl Driver {
             match action {
                 Action::Open { link, endpoint } => self.open(&mut core, link, endpoint),
                 Action::Close { link } => core.close_link(link),
-                Action::RefreshToken => self.refresh_token(),
-                Action::Judge { call, error } => self.judge(call, error),
+                Action::RefreshToken => self.refresh_token(core.token.clone()),
+                Action::Judge { call, error } => {
+                    self.judge(call, error, core.callbacks.retryable.clone());
+                }
                 Action::Complete { tag, result } => match tag {
                     Completion::Wake(sender) => wakes.push((sender, result)),
                     Completion::Callback(callback) => self.dispatcher.post(|| callback(result)),
@@ -217,7 +229,7 @@ impl Driver {
                 }
                 Action::Notify(notification) => {
                     state_changed |= matches!(notification, Notification::StateChanged(_));
-                    self.options.callbacks.post(&self.dispatcher, notification);
+                    core.callbacks.post(&self.dispatcher, notification);
                 }
             }
         }
@@ -245,7 +257,9 @@ impl Driver {
     }
 
     fn open(self: &Arc<Self>, core: &mut Core, link: LinkId, endpoint: usize) {
-        let task = self.runtime.spawn(self.clone().run_link(link, endpoint));
+        let task = self
+            .runtime
+            .spawn(self.clone().run_link(link, endpoint, core.token.clone()));
         core.link = Some(LinkIo {
             id: link,
             task: task.abort_handle(),
@@ -254,10 +268,10 @@ impl Driver {
     }
 
     /// The life of a link: connect, then read until it is gone.
-    async fn run_link(self: Arc<Self>, link: LinkId, endpoint: usize) {
+    async fn run_link(self: Arc<Self>, link: LinkId, endpoint: usize, token: TokenSource) {
         let endpoint = &self.options.endpoints[endpoint];
         let opened = async {
-            let token = self.options.token.get().await?;
+            let token = token.get().await?;
             Ok((token, tcp::connect(endpoint, self.options.socket).await?))
         };
         let (token, stream) = match opened.await {
@@ -351,10 +365,10 @@ impl Driver {
         }
     }
 
-    fn refresh_token(self: &Arc<Self>) {
+    fn refresh_token(self: &Arc<Self>, token: TokenSource) {
         let driver = self.clone();
         self.runtime.spawn(async move {
-            let token = driver.options.token.get().await;
+            let token = token.get().await;
             driver.input(|engine, now| match &token {
                 Ok(token) => engine.token_refreshed(now, Ok(token)),
                 Err(error) => engine.token_refreshed(now, Err(error.clone())),
@@ -362,12 +376,19 @@ impl Driver {
         });
     }
 
-    fn judge(self: &Arc<Self>, call: CallKey, error: Error) {
+    fn judge(self: &Arc<Self>, call: CallKey, error: Error, predicate: Option<Predicate>) {
         let driver = self.clone();
-        self.dispatcher.post(move || {
-            let retry = driver.options.callbacks.is_retryable(&error);
+        let ask = move || {
+            let ask = std::panic::AssertUnwindSafe(|| predicate.is_some_and(|f| f(&error)));
+            let retry = std::panic::catch_unwind(ask).unwrap_or(false);
             driver.input(|engine, now| engine.judged(now, call, retry));
-        });
+        };
+        if self.dispatcher.is_blocked() {
+            // A callback may be waiting for this very call.
+            self.runtime.spawn_blocking(ask);
+        } else {
+            self.dispatcher.post(ask);
+        }
     }
 }
 

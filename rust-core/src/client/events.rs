@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
-use super::dispatcher::Dispatcher;
+use crate::dispatcher::Dispatcher;
 use crate::wire::Request;
 
 /// Events that wait for their subscriber, unless it asked for another number.

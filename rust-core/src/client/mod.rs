@@ -5,7 +5,6 @@
 
 mod builder;
 mod callbacks;
-mod dispatcher;
 mod driver;
 mod events;
 mod retry;
@@ -28,6 +27,7 @@ pub use self::service::{
 };
 use crate::codec::Codec;
 use crate::contract::Contract;
+use crate::dispatcher::Dispatcher;
 use crate::error::{Error, ErrorCode, Result};
 use crate::resilience::engine::{Answer, CallKey, CallSpec, Engine, EngineStats, State};
 use crate::session::PeerInfo;
@@ -151,10 +151,9 @@ impl Client {
         Service::new(self.clone(), contract)
     }
 
-    /// True on the thread that runs this client's callbacks, where waiting for another callback
-    /// would be waiting for oneself.
-    pub fn is_callback_thread(&self) -> bool {
-        self.0.driver.dispatcher.is_current()
+    /// What runs this client's callbacks.
+    pub fn dispatcher(&self) -> &Dispatcher {
+        &self.0.driver.dispatcher
     }
 
     fn start(&self, spec: CallSpec) -> PendingCall {

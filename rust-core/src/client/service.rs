@@ -242,17 +242,38 @@ impl<'a, R> CallBuilder<'a, R> {
         decode_json(service.client.0.codec, &method, &answer)
     }
 
-    /// Makes the call and has `done` called with its end, on the client's callback thread. Called
-    /// exactly once, never inside this function. Returns what cancels the call.
-    pub fn spawn(self, done: impl FnOnce(Result<Answer>) + Send + 'static) -> Result<CancelHandle> {
-        let service = self.service;
-        let (_, spec) = self.spec()?;
-        let driver = &service.client.0.driver;
+    /// Makes the call and has `done` called with its result as JSON text, on the client's callback
+    /// thread: exactly once, never inside this function. Returns what cancels the call.
+    ///
+    /// # Errors
+    /// When the call can't be made for a reason that is known before anything is sent; then `done`
+    /// is not called.
+    pub fn spawn_json(
+        self,
+        done: impl FnOnce(Result<String>) + Send + 'static,
+    ) -> Result<CancelHandle> {
+        let codec = self.service.client.0.codec;
+        let driver = self.service.client.0.driver.clone();
+        let (method, spec) = self.spec()?;
+        let done = move |answer: Result<Answer>| {
+            done(answer.and_then(|answer| decode_json(codec, &method, &answer)));
+        };
         let key = driver.call(spec, Completion::Callback(Box::new(done)));
-        Ok(CancelHandle {
-            driver: driver.clone(),
-            key,
-        })
+        Ok(CancelHandle { driver, key })
+    }
+
+    /// Like [`spawn_json`](Self::spawn_json) for the encoded result.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn spawn_encoded(
+        self,
+        done: impl FnOnce(Result<Answer>) + Send + 'static,
+    ) -> Result<CancelHandle> {
+        let driver = self.service.client.0.driver.clone();
+        let (_, spec) = self.spec()?;
+        let key = driver.call(spec, Completion::Callback(Box::new(done)));
+        Ok(CancelHandle { driver, key })
     }
 
     fn spec(self) -> Result<(Method, CallSpec)> {
@@ -320,7 +341,7 @@ impl<R: DeserializeOwned> Future for TypedCall<R> {
 }
 
 /// Decodes a result to JSON text.
-pub(crate) fn decode_json(codec: Codec, method: &Method, answer: &Answer) -> Result<String> {
+fn decode_json(codec: Codec, method: &Method, answer: &Answer) -> Result<String> {
     let data = answer.data.as_deref().unwrap_or_default();
     method
         .decode_result_json(codec, data)

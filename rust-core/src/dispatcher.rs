@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -24,21 +24,26 @@ thread_local! {
 struct Queue {
     jobs: VecDeque<Job>,
     has_thread: bool,
+    /// A job is running.
+    is_running: bool,
+    /// Its job waits for something that the library does meanwhile.
+    is_blocked: bool,
 }
 
 #[derive(Default)]
 struct Inner {
     queue: Mutex<Queue>,
     wake: Condvar,
+    idle: Condvar,
 }
 
 /// See the [module](self). Clones share the queue.
 #[derive(Clone, Default)]
-pub(crate) struct Dispatcher(Arc<Inner>);
+pub struct Dispatcher(Arc<Inner>);
 
 impl Dispatcher {
     /// Runs `job` after all that were posted before.
-    pub(crate) fn post(&self, job: impl FnOnce() + Send + 'static) {
+    pub fn post(&self, job: impl FnOnce() + Send + 'static) {
         let mut queue = self.0.queue.lock();
         queue.jobs.push_back(Box::new(job));
         if queue.has_thread {
@@ -57,8 +62,53 @@ impl Dispatcher {
         }
     }
 
+    /// Waits until all callbacks that were posted have returned. False if that took longer than
+    /// `limit`, and at once on this dispatcher's own thread.
+    pub fn wait_idle(&self, limit: Duration) -> bool {
+        if self.is_current() {
+            return false;
+        }
+        let end = Instant::now().checked_add(limit);
+        let mut queue = self.0.queue.lock();
+        while queue.is_running || !queue.jobs.is_empty() {
+            let timed_out = match end {
+                Some(end) => self.0.idle.wait_until(&mut queue, end).timed_out(),
+                None => {
+                    self.0.idle.wait(&mut queue);
+                    false
+                }
+            };
+            if timed_out {
+                return !queue.is_running && queue.jobs.is_empty();
+            }
+        }
+        true
+    }
+
+    /// Runs `wait`, which waits for the library. On this dispatcher's own thread it is noted that
+    /// no callback can run meanwhile.
+    pub fn while_waiting<R>(&self, wait: impl FnOnce() -> R) -> R {
+        struct Unblock<'a>(&'a Inner);
+        impl Drop for Unblock<'_> {
+            fn drop(&mut self) {
+                self.0.queue.lock().is_blocked = false;
+            }
+        }
+        if !self.is_current() {
+            return wait();
+        }
+        self.0.queue.lock().is_blocked = true;
+        let _unblock = Unblock(&self.0);
+        wait()
+    }
+
+    /// True if a callback waits for the library: nothing that it waits for may be posted here.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.0.queue.lock().is_blocked
+    }
+
     /// True if the caller is one of this dispatcher's callbacks.
-    pub(crate) fn is_current(&self) -> bool {
+    pub fn is_current(&self) -> bool {
         CURRENT.get() == self.0.address()
     }
 }
@@ -73,9 +123,14 @@ impl Inner {
         let mut queue = self.queue.lock();
         loop {
             if let Some(job) = queue.jobs.pop_front() {
+                queue.is_running = true;
                 drop(queue);
                 run(job);
                 queue = self.queue.lock();
+                queue.is_running = false;
+                if queue.jobs.is_empty() {
+                    self.idle.notify_all();
+                }
             } else if self.wake.wait_for(&mut queue, LINGER).timed_out() && queue.jobs.is_empty() {
                 queue.has_thread = false;
                 return;

@@ -1,0 +1,68 @@
+//! What belongs to a callback: the caller's pointer, and its end.
+
+use std::ffi::c_void;
+
+use crate::library;
+
+/// Called once, after the last call of the callback that the user data was given for.
+pub type witrpc_destroy = Option<unsafe extern "C" fn(user_data: *mut c_void)>;
+
+/// A caller's pointer, which the library only hands back. Its destroy runs exactly once, when the
+/// last callback that could use it has returned; never on an I/O thread.
+pub(crate) struct UserData {
+    pointer: *mut c_void,
+    destroy: witrpc_destroy,
+    /// Given back at once: registering has not come to its end yet.
+    is_registered: bool,
+}
+
+// SAFETY: the header demands that user data may be used from the library's threads; the pointer
+// itself is never looked behind.
+unsafe impl Send for UserData {}
+// SAFETY: as above; callbacks of one client never run at the same time.
+unsafe impl Sync for UserData {}
+
+impl UserData {
+    pub(crate) fn new(pointer: *mut c_void, destroy: witrpc_destroy) -> Self {
+        Self {
+            pointer,
+            destroy,
+            is_registered: false,
+        }
+    }
+
+    /// From now on its end comes from the library's side.
+    pub(crate) fn registered(mut self) -> Self {
+        self.is_registered = true;
+        self
+    }
+
+    pub(crate) fn pointer(&self) -> *mut c_void {
+        self.pointer
+    }
+}
+
+/// Carries a pointer to the thread that destroys it.
+struct Last(*mut c_void, unsafe extern "C" fn(*mut c_void));
+
+// SAFETY: as for `UserData`.
+unsafe impl Send for Last {}
+
+impl Last {
+    fn run(self) {
+        // SAFETY: the caller gave both together, and this is the only time.
+        unsafe { (self.1)(self.0) }
+    }
+}
+
+impl Drop for UserData {
+    fn drop(&mut self) {
+        let Some(destroy) = self.destroy else { return };
+        let last = Last(self.pointer, destroy);
+        if self.is_registered {
+            library::post(move || last.run());
+        } else {
+            last.run();
+        }
+    }
+}
