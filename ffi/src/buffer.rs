@@ -41,12 +41,10 @@ impl BufferObject {
     }
 }
 
-fn look<R>(
-    buffer: *const witrpc_buffer,
-    fallback: R,
-    f: impl FnOnce(&BufferObject) -> R,
-) -> R {
-    guard::value(fallback, || Some(f(&*handle::get::<BufferObject>(buffer).ok()?)))
+fn look<R>(buffer: *const witrpc_buffer, fallback: R, f: impl FnOnce(&BufferObject) -> R) -> R {
+    guard::value(fallback, || {
+        Some(f(&*handle::get::<BufferObject>(buffer).ok()?))
+    })
 }
 
 /// The bytes, valid until the buffer is freed; NULL for a bad handle. Any thread.
@@ -75,7 +73,9 @@ pub extern "C" fn witrpc_buffer_text(buffer: *const witrpc_buffer) -> *const c_c
 #[unsafe(no_mangle)]
 pub extern "C" fn witrpc_buffer_retain(buffer: *const witrpc_buffer) -> *mut witrpc_buffer {
     guard::value(null_mut(), || {
-        Some(handle::insert_shared(handle::get::<BufferObject>(buffer).ok()?))
+        Some(handle::insert_shared(
+            handle::get::<BufferObject>(buffer).ok()?,
+        ))
     })
 }
 

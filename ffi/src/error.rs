@@ -51,12 +51,10 @@ impl ErrorObject {
     }
 }
 
-fn look<R>(
-    error: *const witrpc_error,
-    fallback: R,
-    f: impl FnOnce(&ErrorObject) -> R,
-) -> R {
-    guard::value(fallback, || Some(f(&*handle::get::<ErrorObject>(error).ok()?)))
+fn look<R>(error: *const witrpc_error, fallback: R, f: impl FnOnce(&ErrorObject) -> R) -> R {
+    guard::value(fallback, || {
+        Some(f(&*handle::get::<ErrorObject>(error).ok()?))
+    })
 }
 
 /// The status that the error stands for (witrpc_status); WITRPC_INVALID_HANDLE for a bad handle.
@@ -85,7 +83,9 @@ pub extern "C" fn witrpc_error_message(error: *const witrpc_error) -> *const c_c
 /// Any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn witrpc_error_details(error: *const witrpc_error) -> *const c_char {
-    look(error, null(), |e| e.details.as_ref().map_or(null(), |d| d.as_ptr()))
+    look(error, null(), |e| {
+        e.details.as_ref().map_or(null(), |d| d.as_ptr())
+    })
 }
 
 /// What is known about the call (witrpc_outcome); -1 for a bad handle. Any thread.

@@ -39,15 +39,16 @@ impl Failure {
     pub(crate) fn into_error(self) -> Error {
         match self {
             Self::Error(error) => error,
-            Self::Status(witrpc_status::WITRPC_INVALID_HANDLE) => Error::invalid_argument(
-                "the handle is NULL, was freed, or is of another kind",
-            ),
+            Self::Status(witrpc_status::WITRPC_INVALID_HANDLE) => {
+                Error::invalid_argument("the handle is NULL, was freed, or is of another kind")
+            }
             Self::Status(witrpc_status::WITRPC_WOULD_DEADLOCK) => Error::invalid_argument(
                 "waiting here would be waiting for the callback or handler that this was called from",
             ),
-            Self::Status(witrpc_status::WITRPC_INTERNAL) => {
-                Error::new(ErrorCode::Internal, "the object was damaged by an earlier defect")
-            }
+            Self::Status(witrpc_status::WITRPC_INTERNAL) => Error::new(
+                ErrorCode::Internal,
+                "the object was damaged by an earlier defect",
+            ),
             Self::Status(_) => Error::invalid_argument("an argument is NULL that must not be"),
         }
     }
@@ -101,7 +102,10 @@ fn defect(panic: &(dyn std::any::Any + Send)) -> Error {
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no text");
-    Error::new(ErrorCode::Internal, format!("a defect in libwitrpc: {text}"))
+    Error::new(
+        ErrorCode::Internal,
+        format!("a defect in libwitrpc: {text}"),
+    )
 }
 
 /// Checks a place for a result and empties it.
@@ -128,5 +132,31 @@ pub(crate) unsafe fn give<T: Object>(out: *mut *mut T::Opaque, object: T) -> Res
     }
     // SAFETY: the caller has it from `out`.
     unsafe { out.write(handle) };
+    Ok(())
+}
+
+/// Fills a struct of the caller's, as much of it as the caller knows. Its first field is its size.
+///
+/// # Safety
+/// `out` must be NULL or point to a struct whose first field says how many bytes of it are there.
+pub(crate) unsafe fn fill<S: Copy>(out: *mut S, filled: S) -> Result<(), Failure> {
+    const FIRST: usize = size_of::<usize>();
+    if out.is_null() {
+        return Err(witrpc_status::WITRPC_INVALID_ARGUMENT.into());
+    }
+    // SAFETY: not null; the size comes first.
+    let size = unsafe { out.cast::<usize>().read_unaligned() };
+    if size < FIRST {
+        return Err(witrpc_status::WITRPC_INVALID_ARGUMENT.into());
+    }
+    let known = size.min(size_of::<S>());
+    // SAFETY: `known` bytes are there on both sides; the size field is left as it is.
+    unsafe {
+        std::ptr::copy_nonoverlapping(
+            (&raw const filled).cast::<u8>().add(FIRST),
+            out.cast::<u8>().add(FIRST),
+            known - FIRST,
+        );
+    }
     Ok(())
 }

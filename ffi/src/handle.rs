@@ -13,13 +13,13 @@ use slab::Slab;
 use crate::status::witrpc_status;
 
 #[cfg(target_pointer_width = "64")]
-const INDEX_BITS: u32 = 24;
+const INDEX_BITS: u32 = 22;
 #[cfg(target_pointer_width = "64")]
-const KIND_BITS: u32 = 8;
+const KIND_BITS: u32 = 5;
 #[cfg(not(target_pointer_width = "64"))]
-const INDEX_BITS: u32 = 14;
+const INDEX_BITS: u32 = 13;
 #[cfg(not(target_pointer_width = "64"))]
-const KIND_BITS: u32 = 4;
+const KIND_BITS: u32 = 5;
 
 const MAX_INDEX: usize = (1 << INDEX_BITS) - 1;
 const MAX_GENERATION: usize = usize::MAX >> (INDEX_BITS + KIND_BITS);
@@ -82,8 +82,7 @@ fn unpack<T: Object>(handle: *const T::Opaque) -> Option<(usize, usize)> {
 
 /// The object behind a handle.
 pub(crate) fn get<T: Object>(handle: *const T::Opaque) -> Result<Arc<T>, witrpc_status> {
-    let (index, generation) =
-        unpack::<T>(handle).ok_or(witrpc_status::WITRPC_INVALID_HANDLE)?;
+    let (index, generation) = unpack::<T>(handle).ok_or(witrpc_status::WITRPC_INVALID_HANDLE)?;
     let object = {
         let table = TABLE.read();
         let entry = table
@@ -96,7 +95,9 @@ pub(crate) fn get<T: Object>(handle: *const T::Opaque) -> Result<Arc<T>, witrpc_
         }
         entry.object.clone()
     };
-    object.downcast().map_err(|_| witrpc_status::WITRPC_INVALID_HANDLE)
+    object
+        .downcast()
+        .map_err(|_| witrpc_status::WITRPC_INVALID_HANDLE)
 }
 
 /// Ends a handle. Returns the object, whose last reference it may be.
@@ -110,7 +111,11 @@ pub(crate) fn remove<T: Object>(handle: *const T::Opaque) -> Option<Arc<T>> {
     let entry = table.entries.remove(index);
     // The slot's next handle must differ from this one: generations only grow, until they wrap
     // after the pointer's width is used up.
-    table.generation = if table.generation >= MAX_GENERATION { 1 } else { table.generation + 1 };
+    table.generation = if table.generation >= MAX_GENERATION {
+        1
+    } else {
+        table.generation + 1
+    };
     drop(table);
     entry.object.downcast().ok()
 }
@@ -124,4 +129,16 @@ pub(crate) fn poison<T: Object>(handle: *const T::Opaque) {
     {
         entry.poisoned = true;
     }
+}
+
+/// All live objects of a kind.
+pub(crate) fn all<T: Object>() -> Vec<Arc<T>> {
+    let table = TABLE.read();
+    let of_kind = table
+        .entries
+        .iter()
+        .filter(|(_, entry)| entry.kind == T::KIND);
+    of_kind
+        .filter_map(|(_, entry)| entry.object.clone().downcast().ok())
+        .collect()
 }

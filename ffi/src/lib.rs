@@ -7,22 +7,25 @@
 //! Every function takes care of NULL, of handles that were freed, closed, or are of another kind,
 //! and of text that is not UTF-8: they give a status, never a crash. What it can't take care of is
 //! in the header: pointers to memory that is not there.
-#![allow(non_camel_case_types, clippy::missing_safety_doc)]
+#![allow(non_camel_case_types, private_interfaces)]
+#![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
+// Handles are pointers that point nowhere; nothing behind them is ever looked at.
+#![allow(clippy::not_unsafe_ptr_arg_deref)]
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod buffer;
-mod call;
-mod callback;
-mod client;
-mod client_options;
-mod contract;
-mod error;
-mod event;
-mod guard;
-mod handle;
-mod library;
-mod request;
-mod server;
-mod server_options;
-mod status;
-mod text;
+pub mod buffer;
+pub mod call;
+pub mod callback;
+pub mod client;
+pub mod client_options;
+pub mod contract;
+pub mod error;
+pub mod event;
+pub mod guard;
+pub mod handle;
+pub mod library;
+pub mod request;
+pub mod server;
+pub mod server_options;
+pub mod status;
+pub mod text;

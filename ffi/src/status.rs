@@ -78,10 +78,11 @@ impl From<ErrorCode> for witrpc_status {
 /// The version of the library, as "0.1.0". Static; any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn witrpc_version() -> *const c_char {
-    const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
-        Ok(text) => text,
-        Err(_) => c"",
-    };
+    const VERSION: &CStr =
+        match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+            Ok(text) => text,
+            Err(_) => c"",
+        };
     VERSION.as_ptr()
 }
 

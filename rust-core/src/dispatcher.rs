@@ -28,6 +28,8 @@ struct Queue {
     is_running: bool,
     /// Its job waits for something that the library does meanwhile.
     is_blocked: bool,
+    /// Nothing more will be posted.
+    is_closed: bool,
 }
 
 #[derive(Default)]
@@ -37,20 +39,36 @@ struct Inner {
     idle: Condvar,
 }
 
-/// See the [module](self). Clones share the queue.
+/// See the [module](self). Clones share the queue; what is in it when the last of them is dropped
+/// is still run.
 #[derive(Clone, Default)]
-pub struct Dispatcher(Arc<Inner>);
+pub struct Dispatcher(Arc<Owner>);
+
+/// What all clones share, and the thread does not.
+#[derive(Default)]
+struct Owner(Arc<Inner>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.queue.lock().is_closed = true;
+        self.0.wake.notify_one();
+    }
+}
 
 impl Dispatcher {
+    fn inner(&self) -> &Arc<Inner> {
+        &self.0.0
+    }
+
     /// Runs `job` after all that were posted before.
     pub fn post(&self, job: impl FnOnce() + Send + 'static) {
-        let mut queue = self.0.queue.lock();
+        let mut queue = self.inner().queue.lock();
         queue.jobs.push_back(Box::new(job));
         if queue.has_thread {
-            self.0.wake.notify_one();
+            self.inner().wake.notify_one();
             return;
         }
-        let inner = self.0.clone();
+        let inner = self.inner().clone();
         let started = std::thread::Builder::new()
             .name("witrpc-callbacks".into())
             .spawn(move || inner.run());
@@ -69,12 +87,12 @@ impl Dispatcher {
             return false;
         }
         let end = Instant::now().checked_add(limit);
-        let mut queue = self.0.queue.lock();
+        let mut queue = self.inner().queue.lock();
         while queue.is_running || !queue.jobs.is_empty() {
             let timed_out = match end {
-                Some(end) => self.0.idle.wait_until(&mut queue, end).timed_out(),
+                Some(end) => self.inner().idle.wait_until(&mut queue, end).timed_out(),
                 None => {
-                    self.0.idle.wait(&mut queue);
+                    self.inner().idle.wait(&mut queue);
                     false
                 }
             };
@@ -97,19 +115,19 @@ impl Dispatcher {
         if !self.is_current() {
             return wait();
         }
-        self.0.queue.lock().is_blocked = true;
-        let _unblock = Unblock(&self.0);
+        self.inner().queue.lock().is_blocked = true;
+        let _unblock = Unblock(self.inner());
         wait()
     }
 
     /// True if a callback waits for the library: nothing that it waits for may be posted here.
     pub(crate) fn is_blocked(&self) -> bool {
-        self.0.queue.lock().is_blocked
+        self.inner().queue.lock().is_blocked
     }
 
     /// True if the caller is one of this dispatcher's callbacks.
     pub fn is_current(&self) -> bool {
-        CURRENT.get() == self.0.address()
+        CURRENT.get() == self.inner().address()
     }
 }
 
@@ -131,7 +149,10 @@ impl Inner {
                 if queue.jobs.is_empty() {
                     self.idle.notify_all();
                 }
-            } else if self.wake.wait_for(&mut queue, LINGER).timed_out() && queue.jobs.is_empty() {
+                continue;
+            }
+            let timed_out = !queue.is_closed && self.wake.wait_for(&mut queue, LINGER).timed_out();
+            if queue.jobs.is_empty() && (timed_out || queue.is_closed) {
                 queue.has_thread = false;
                 return;
             }

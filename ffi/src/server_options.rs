@@ -1,0 +1,572 @@
+//! The options of a server, and the implementations of contracts that it serves.
+
+use std::cell::Cell;
+use std::ffi::{c_char, c_void};
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use witrpc_core::contract::Contract;
+use witrpc_core::resilience::dedup::DedupOptions;
+use witrpc_core::server::{
+    CallContext, Credentials, EventTypeNames, Execution, Fault, Server, ServerBuilder,
+    ServerLimits, ServiceBuilder, Verdict,
+};
+use witrpc_core::{Error, Result as CoreResult};
+
+use crate::callback::{UserData, witrpc_destroy};
+use crate::client_options::limit;
+use crate::contract::{ContractObject, witrpc_contract};
+use crate::error::witrpc_error;
+use crate::guard::{self, Failure};
+use crate::handle::{self, Object};
+use crate::request::{RequestObject, witrpc_request};
+use crate::status::witrpc_status;
+use crate::text::{self, c_string};
+
+/// A contract and a handler for each of its methods. May be given to several servers, and freed
+/// afterwards. Any thread.
+pub struct witrpc_implementation {
+    _private: [u8; 0],
+}
+
+/// The options of servers. May be changed and freed after a server was started from them. Any
+/// thread.
+pub struct witrpc_server_options {
+    _private: [u8; 0],
+}
+
+/// Carries out a call. Runs on a thread for blocking work; handlers of one connection begin in the
+/// order in which calls arrive and then run side by side, so it must be safe to run on several
+/// threads at once. It owns the request and must end it, now or later. It must not throw or longjmp
+/// out.
+pub type witrpc_handler =
+    Option<unsafe extern "C" fn(user_data: *mut c_void, request: *mut witrpc_request)>;
+
+/// Says whether a token is good, for each connection and each call. `token` and `peer` (address and
+/// port) are NUL-terminated. If it is, it may name its bearer: at most `principal_size` bytes with a
+/// NUL into `principal`, which is empty before; calls of one principal are told from those of
+/// another. Must not block: it runs on an I/O thread.
+pub type witrpc_validator = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        token: *const c_char,
+        peer: *const c_char,
+        principal: *mut c_char,
+        principal_size: usize,
+    ) -> bool,
+>;
+
+/// An execution is about to begin: method and the 16 bytes of the call's id. What is counted here is
+/// what really ran. Must not block for long: it runs on an I/O thread.
+pub type witrpc_on_execute = Option<
+    unsafe extern "C" fn(user_data: *mut c_void, method: *const c_char, invocation_id: *const u8),
+>;
+
+#[derive(Clone)]
+struct Handler {
+    line: String,
+    function: unsafe extern "C" fn(*mut c_void, *mut witrpc_request),
+    user_data: Arc<UserData>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Implementation {
+    contract: Contract,
+    handlers: Vec<Handler>,
+}
+
+pub(crate) struct ImplementationObject(Mutex<Implementation>);
+
+impl Object for ImplementationObject {
+    type Opaque = witrpc_implementation;
+    const KIND: usize = 12;
+}
+
+#[derive(Clone)]
+struct Options {
+    endpoints: Vec<String>,
+    implementations: Vec<Implementation>,
+    token: String,
+    validator: Option<Arc<Validator>>,
+    trace: Option<Arc<Trace>>,
+    limits: ServerLimits,
+    dedup: DedupOptions,
+    strong_event_types: bool,
+}
+
+struct Validator {
+    function:
+        unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, *mut c_char, usize) -> bool,
+    user_data: UserData,
+}
+
+struct Trace {
+    function: unsafe extern "C" fn(*mut c_void, *const c_char, *const u8),
+    user_data: UserData,
+}
+
+pub(crate) struct ServerOptionsObject(Mutex<Options>);
+
+impl Object for ServerOptionsObject {
+    type Opaque = witrpc_server_options;
+    const KIND: usize = 13;
+}
+
+thread_local! {
+    static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// True while a handler runs on this thread.
+pub(crate) fn in_handler() -> bool {
+    IN_HANDLER.get()
+}
+
+impl Handler {
+    /// Hands a call to the C function, on a thread where it may block.
+    fn call(
+        &self,
+        context: CallContext,
+        arguments: &str,
+    ) -> impl Future<Output = Result<String, Fault>> + Send + use<> {
+        let (sender, receiver) = oneshot::channel();
+        let request = handle::insert(RequestObject::new(context, arguments, sender));
+        let request = request.expose_provenance();
+        let handler = self.clone();
+        tokio::task::spawn_blocking(move || {
+            IN_HANDLER.set(true);
+            // SAFETY: the caller gave the function together with the user data.
+            unsafe {
+                let request = std::ptr::with_exposed_provenance_mut(request);
+                (handler.function)(handler.user_data.pointer(), request);
+            }
+            IN_HANDLER.set(false);
+        });
+        async move {
+            receiver
+                .await
+                .unwrap_or_else(|_| Err(Fault::new("The handler gave no answer")))
+        }
+    }
+}
+
+impl Implementation {
+    fn into_service(self) -> ServiceBuilder {
+        self.handlers
+            .into_iter()
+            .fold(ServiceBuilder::new(self.contract), |service, handler| {
+                let line = handler.line.clone();
+                service.handle_json(&line, move |context, arguments| {
+                    handler.call(context, &arguments)
+                })
+            })
+    }
+}
+
+impl Validator {
+    fn check(&self, token: &str, peer: SocketAddr) -> Verdict {
+        if token.contains('\0') {
+            return Verdict::Refused;
+        }
+        let (token, peer) = (c_string(token), c_string(&peer.to_string()));
+        let mut principal = [0_u8; 256];
+        // SAFETY: the caller gave the function together with the user data; all pointers outlive
+        // the call, and the size is that of the array.
+        let accepted = unsafe {
+            (self.function)(
+                self.user_data.pointer(),
+                token.as_ptr(),
+                peer.as_ptr(),
+                principal.as_mut_ptr().cast(),
+                principal.len(),
+            )
+        };
+        let end = principal
+            .iter()
+            .position(|b| *b == 0)
+            .unwrap_or(principal.len());
+        match std::str::from_utf8(&principal[..end]) {
+            Ok(name) if accepted => Verdict::Accepted(name.into()),
+            _ => Verdict::Refused,
+        }
+    }
+}
+
+impl Trace {
+    fn tell(&self, execution: Execution<'_>) {
+        let method = c_string(execution.method);
+        let id = execution.invocation_id.as_bytes();
+        // SAFETY: the caller gave the function together with the user data; the pointers outlive
+        // the call.
+        unsafe { (self.function)(self.user_data.pointer(), method.as_ptr(), id.as_ptr()) }
+    }
+}
+
+impl ServerOptionsObject {
+    pub(crate) async fn start(&self) -> CoreResult<Server> {
+        let options = self.0.lock().clone();
+        let mut builder: ServerBuilder = Server::builder()
+            .token(options.token)
+            .limits(options.limits)
+            .dedup(options.dedup);
+        for endpoint in &options.endpoints {
+            builder = builder.listen(endpoint);
+        }
+        for implementation in options.implementations {
+            builder = builder.service(implementation.into_service());
+        }
+        if let Some(validator) = options.validator {
+            builder =
+                builder.validator(move |Credentials { token, peer }| validator.check(token, peer));
+        }
+        if let Some(trace) = options.trace {
+            builder = builder.on_execute(move |execution| trace.tell(execution));
+        }
+        if options.strong_event_types {
+            builder = builder.event_type_names(EventTypeNames::Strong);
+        }
+        builder.start().await
+    }
+}
+
+fn new_implementation(
+    contract: Contract,
+    out: *mut *mut witrpc_implementation,
+) -> Result<(), Failure> {
+    let implementation = Implementation {
+        contract,
+        handlers: Vec::new(),
+    };
+    // SAFETY: the callers checked `out`.
+    unsafe { guard::give(out, ImplementationObject(Mutex::new(implementation))) }
+}
+
+/// Starts an implementation of a contract of which only the name is known (NUL-terminated, as
+/// "Demo.IEcho"); its methods are declared by the lines of their handlers. On success `*out` is a new
+/// handle, to be freed with witrpc_implementation_free.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_implementation_new(
+    contract: *const c_char,
+    out: *mut *mut witrpc_implementation,
+    error: *mut *mut witrpc_error,
+) -> i32 {
+    // SAFETY: the header demands valid pointers.
+    unsafe {
+        guard::run::<ImplementationObject>(std::ptr::null(), error, || {
+            let out = guard::out(out)?;
+            let name = text::terminated(contract, "contract")?;
+            let contract = Contract::open(name)
+                .map_err(|e| Error::invalid_argument(format!("contract \"{name}\": {e}")))?;
+            new_implementation(contract, out)
+        }) as i32
+    }
+}
+
+/// Starts an implementation of a contract with its declarations. As witrpc_implementation_new.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_implementation_of(
+    contract: *const witrpc_contract,
+    out: *mut *mut witrpc_implementation,
+    error: *mut *mut witrpc_error,
+) -> i32 {
+    // SAFETY: the header demands valid pointers.
+    unsafe {
+        guard::run::<ImplementationObject>(std::ptr::null(), error, || {
+            let out = guard::out(out)?;
+            new_implementation(handle::get::<ContractObject>(contract)?.0.clone(), out)
+        }) as i32
+    }
+}
+
+/// Has a method carried out by `handler`. `method` is a line, as "int Add(int a, int b)", or a
+/// listed name, NUL-terminated.
+///
+/// `destroy` (may be NULL) is called with `user_data` exactly once, after the last call of the
+/// handler, also when this function fails.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_implementation_handle(
+    implementation: *mut witrpc_implementation,
+    method: *const c_char,
+    handler: witrpc_handler,
+    user_data: *mut c_void,
+    destroy: witrpc_destroy,
+    error: *mut *mut witrpc_error,
+) -> i32 {
+    let user_data = UserData::new(user_data, destroy);
+    // SAFETY: the header demands valid pointers.
+    unsafe {
+        guard::run::<ImplementationObject>(implementation, error, || {
+            let object = handle::get::<ImplementationObject>(implementation)?;
+            let line = text::terminated(method, "method")?.to_owned();
+            let function = handler.ok_or(witrpc_status::WITRPC_INVALID_ARGUMENT)?;
+            let mut implementation = object.0.lock();
+            implementation
+                .contract
+                .method(&line)
+                .map_err(|e| Error::invalid_argument(format!("method \"{line}\": {e}")))?;
+            let user_data = Arc::new(user_data.registered());
+            implementation.handlers.push(Handler {
+                line,
+                function,
+                user_data,
+            });
+            Ok(())
+        }) as i32
+    }
+}
+
+/// Frees an implementation. Servers started with it go on. NULL and a freed one are allowed.
+#[unsafe(no_mangle)]
+pub extern "C" fn witrpc_implementation_free(implementation: *mut witrpc_implementation) {
+    guard::value((), || {
+        drop(handle::remove::<ImplementationObject>(implementation));
+        None
+    });
+}
+
+/// Starts options of a server that listens at `endpoint` (NUL-terminated, as
+/// "tcp://127.0.0.1:5000", "tcp://[::1]:5000" or "tcp://*:5000"; port 0 picks one). On success
+/// `*out` is a new handle, to be freed with witrpc_server_options_free.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_server_options_new(
+    endpoint: *const c_char,
+    out: *mut *mut witrpc_server_options,
+    error: *mut *mut witrpc_error,
+) -> i32 {
+    // SAFETY: the header demands valid pointers.
+    unsafe {
+        guard::run::<ServerOptionsObject>(std::ptr::null(), error, || {
+            let out = guard::out(out)?;
+            let options = Options {
+                endpoints: vec![text::terminated(endpoint, "endpoint")?.to_owned()],
+                implementations: Vec::new(),
+                token: String::new(),
+                validator: None,
+                trace: None,
+                limits: ServerLimits::default(),
+                dedup: DedupOptions::default(),
+                strong_event_types: false,
+            };
+            guard::give(out, ServerOptionsObject(Mutex::new(options)))
+        }) as i32
+    }
+}
+
+/// Frees options. NULL and freed ones are allowed.
+#[unsafe(no_mangle)]
+pub extern "C" fn witrpc_server_options_free(options: *mut witrpc_server_options) {
+    guard::value((), || {
+        drop(handle::remove::<ServerOptionsObject>(options));
+        None
+    });
+}
+
+fn change(
+    options: *mut witrpc_server_options,
+    f: impl FnOnce(&mut Options) -> Result<(), Failure>,
+) -> i32 {
+    // SAFETY: there is no error object.
+    let status = unsafe {
+        guard::run::<ServerOptionsObject>(options, std::ptr::null_mut(), || {
+            f(&mut handle::get::<ServerOptionsObject>(options)?.0.lock())
+        })
+    };
+    status as i32
+}
+
+/// Listens at one more endpoint, NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_server_options_add_endpoint(
+    options: *mut witrpc_server_options,
+    endpoint: *const c_char,
+) -> i32 {
+    change(options, |o| {
+        // SAFETY: the header demands a valid pointer.
+        o.endpoints
+            .push(unsafe { text::terminated(endpoint, "endpoint") }?.to_owned());
+        Ok(())
+    })
+}
+
+/// Serves an implementation, as it is now. At least one is needed; several contracts are allowed.
+#[unsafe(no_mangle)]
+pub extern "C" fn witrpc_server_options_serve(
+    options: *mut witrpc_server_options,
+    implementation: *const witrpc_implementation,
+) -> i32 {
+    change(options, |o| {
+        let object = handle::get::<ImplementationObject>(implementation)?;
+        o.implementations.push(object.0.lock().clone());
+        Ok(())
+    })
+}
+
+/// Accepts only this token, NUL-terminated. Default the empty one, which is what a client without a
+/// token sends.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_server_options_token(
+    options: *mut witrpc_server_options,
+    token: *const c_char,
+) -> i32 {
+    change(options, |o| {
+        // SAFETY: the header demands a valid pointer.
+        unsafe { text::terminated(token, "token") }?.clone_into(&mut o.token);
+        o.validator = None;
+        Ok(())
+    })
+}
+
+/// Asks whether a token is good, at the handshake and for every call. `destroy` (may be NULL) is
+/// called with `user_data` exactly once, after the last call, also when this function fails.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_server_options_validator(
+    options: *mut witrpc_server_options,
+    validator: witrpc_validator,
+    user_data: *mut c_void,
+    destroy: witrpc_destroy,
+) -> i32 {
+    let user_data = UserData::new(user_data, destroy);
+    change(options, |o| {
+        let function = validator.ok_or(witrpc_status::WITRPC_INVALID_ARGUMENT)?;
+        o.validator = Some(Arc::new(Validator {
+            function,
+            user_data: user_data.registered(),
+        }));
+        Ok(())
+    })
+}
+
+/// Tells of each execution, before the handler begins. `destroy` as above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_server_options_on_execute(
+    options: *mut witrpc_server_options,
+    on_execute: witrpc_on_execute,
+    user_data: *mut c_void,
+    destroy: witrpc_destroy,
+) -> i32 {
+    let user_data = UserData::new(user_data, destroy);
+    change(options, |o| {
+        let function = on_execute.ok_or(witrpc_status::WITRPC_INVALID_ARGUMENT)?;
+        o.trace = Some(Arc::new(Trace {
+            function,
+            user_data: user_data.registered(),
+        }));
+        Ok(())
+    })
+}
+
+/// Connections at the same time; one more is closed at once. Default 10,000.
+#[unsafe(no_mangle)]
+pub extern "C" fn witrpc_server_options_max_clients(
+    options: *mut witrpc_server_options,
+    clients: usize,
+) -> i32 {
+    change(options, |o| {
+        o.limits.max_clients = clients;
+        Ok(())
+    })
+}
+
+/// Largest message accepted, in bytes: from a connection that is authorised, and before. Default
+/// 256 MiB and 64 KiB.
+#[unsafe(no_mangle)]
+pub extern "C" fn witrpc_server_options_max_frame(
+    options: *mut witrpc_server_options,
+    bytes: usize,
+    handshake_bytes: usize,
+) -> i32 {
+    change(options, |o| {
+        o.limits.max_frame = bytes;
+        o.limits.max_handshake_frame = handshake_bytes;
+        Ok(())
+    })
+}
+
+/// Calls that run at the same time: of one connection (beyond it nothing more is read from that
+/// connection), and of all (beyond it calls are refused). Default 256 and 65,536.
+#[unsafe(no_mangle)]
+pub extern "C" fn witrpc_server_options_max_in_flight(
+    options: *mut witrpc_server_options,
+    per_connection: usize,
+    in_all: usize,
+) -> i32 {
+    change(options, |o| {
+        o.limits.max_in_flight_per_connection = per_connection;
+        o.limits.max_in_flight = in_all;
+        Ok(())
+    })
+}
+
+/// Runs the calls of one connection one after another, as WitRPC does, for services that were
+/// written for that.
+#[unsafe(no_mangle)]
+pub extern "C" fn witrpc_server_options_ordered_per_connection(
+    options: *mut witrpc_server_options,
+) -> i32 {
+    change(options, |o| {
+        o.limits.max_in_flight_per_connection = 1;
+        Ok(())
+    })
+}
+
+/// Time from accepting a connection until it must be authorised, in ms; WITRPC_NO_TIMEOUT = none.
+/// Default 30,000.
+#[unsafe(no_mangle)]
+pub extern "C" fn witrpc_server_options_handshake_timeout_ms(
+    options: *mut witrpc_server_options,
+    ms: u64,
+) -> i32 {
+    change(options, |o| {
+        o.limits.handshake_timeout = limit(ms);
+        Ok(())
+    })
+}
+
+/// Bytes that may wait for a client that does not read; beyond it the connection is closed. Default
+/// 64 MiB.
+#[unsafe(no_mangle)]
+pub extern "C" fn witrpc_server_options_max_unsent_bytes(
+    options: *mut witrpc_server_options,
+    bytes: usize,
+) -> i32 {
+    change(options, |o| {
+        o.limits.max_unsent_bytes = bytes;
+        Ok(())
+    })
+}
+
+/// Bounds of the memory of calls, by which a repeated call is recognised: records (running calls
+/// included), bytes of stored answers, how long an answer is held in ms, and the biggest answer that
+/// is stored in bytes. Default 65,536, 64 MiB, 600,000 ms and 1 MiB.
+#[unsafe(no_mangle)]
+pub extern "C" fn witrpc_server_options_dedup(
+    options: *mut witrpc_server_options,
+    max_records: usize,
+    max_bytes: usize,
+    hold_ms: u64,
+    max_answer: usize,
+) -> i32 {
+    change(options, |o| {
+        o.dedup.max_records = max_records;
+        o.dedup.max_bytes = max_bytes;
+        o.dedup.hold = Duration::from_millis(hold_ms);
+        o.dedup.max_answer = max_answer;
+        Ok(())
+    })
+}
+
+/// Names the types of event arguments assembly-qualified, as WitRPC's default server does; a .NET
+/// client that can't resolve one then loses the event. Default: by name and assembly apart.
+#[unsafe(no_mangle)]
+pub extern "C" fn witrpc_server_options_strong_event_types(
+    options: *mut witrpc_server_options,
+    strong: bool,
+) -> i32 {
+    change(options, |o| {
+        o.strong_event_types = strong;
+        Ok(())
+    })
+}
