@@ -1397,8 +1397,9 @@ void witrpc_implementation_free(struct witrpc_implementation *implementation);
 
 /**
  * Starts options of a server that listens at `endpoint` (NUL-terminated, as
- * "tcp://127.0.0.1:5000", "tcp://[::1]:5000" or "tcp://*:5000"; port 0 picks one). On success
- * `*out` is a new handle, to be freed with witrpc_server_options_free.
+ * "tcp://127.0.0.1:5000" or "tcp://[::1]:5000"; the host `*` stands for all addresses of this
+ * machine, port 0 picks a free one). On success `*out` is a new handle, to be freed with
+ * witrpc_server_options_free.
  */
 int32_t witrpc_server_options_new(const char *endpoint,
                                   struct witrpc_server_options **out,

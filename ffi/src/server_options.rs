@@ -328,8 +328,9 @@ pub extern "C" fn witrpc_implementation_free(implementation: *mut witrpc_impleme
 }
 
 /// Starts options of a server that listens at `endpoint` (NUL-terminated, as
-/// "tcp://127.0.0.1:5000", "tcp://[::1]:5000" or "tcp://*:5000"; port 0 picks one). On success
-/// `*out` is a new handle, to be freed with witrpc_server_options_free.
+/// "tcp://127.0.0.1:5000" or "tcp://[::1]:5000"; the host `*` stands for all addresses of this
+/// machine, port 0 picks a free one). On success `*out` is a new handle, to be freed with
+/// witrpc_server_options_free.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn witrpc_server_options_new(
     endpoint: *const c_char,
