@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use witrpc_core::dispatcher::Dispatcher;
+use witrpc_core::dispatcher::{Dispatcher, in_callback};
 use witrpc_core::runtime::Runtime;
 use witrpc_core::{Error, ErrorCode, Result};
 
@@ -80,20 +80,17 @@ pub extern "C" fn witrpc_shutdown(timeout_ms: u64) -> i32 {
                 e.saturating_duration_since(Instant::now())
             })
         };
-        let clients = handle::all::<ClientObject>();
-        if LAST.is_current()
-            || crate::server::in_handler()
-            || clients.iter().any(|c| c.client.dispatcher().is_current())
-        {
+        if in_callback() || crate::server::in_handler() {
             return Some(witrpc_status::WITRPC_WOULD_DEADLOCK);
         }
+        let clients = handle::all::<ClientObject>();
         clients.iter().for_each(|c| c.client.close());
         let mut finished = true;
         for server in handle::all::<ServerObject>() {
             server.abort();
         }
         for client in &clients {
-            finished &= client.client.dispatcher().wait_idle(left());
+            finished &= client.client.dispatcher().end_thread(left());
         }
         drop(clients);
         let runtimes = std::mem::take(&mut *RUNTIMES.lock());
@@ -101,7 +98,7 @@ pub extern "C" fn witrpc_shutdown(timeout_ms: u64) -> i32 {
             runtime.shutdown_timeout(left());
         }
         drop(runtimes.clients);
-        finished &= LAST.wait_idle(left());
+        finished &= LAST.end_thread(left());
         Some(if finished {
             witrpc_status::WITRPC_OK
         } else {

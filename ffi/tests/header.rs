@@ -19,5 +19,8 @@ fn the_committed_header_is_the_generated_one() {
         std::fs::write(&header, &generated).unwrap();
     }
     let committed = std::fs::read_to_string(&header).unwrap_or_default();
-    assert!(committed == generated, "include/witrpc.h is not up to date: run `make header`");
+    assert!(
+        committed == generated,
+        "include/witrpc.h is not up to date: run `make header`"
+    );
 }

@@ -24,12 +24,14 @@ thread_local! {
 struct Queue {
     jobs: VecDeque<Job>,
     has_thread: bool,
+    /// To be joined.
+    thread: Option<std::thread::JoinHandle<()>>,
     /// A job is running.
     is_running: bool,
     /// Its job waits for something that the library does meanwhile.
     is_blocked: bool,
-    /// Nothing more will be posted.
-    is_closed: bool,
+    /// The thread is to leave when it has nothing to do.
+    is_leaving: bool,
 }
 
 #[derive(Default)]
@@ -50,9 +52,14 @@ struct Owner(Arc<Inner>);
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.0.queue.lock().is_closed = true;
+        self.0.queue.lock().is_leaving = true;
         self.0.wake.notify_one();
     }
+}
+
+/// True on the thread of any dispatcher: user code is running.
+pub fn in_callback() -> bool {
+    CURRENT.get() != 0
 }
 
 impl Dispatcher {
@@ -73,7 +80,10 @@ impl Dispatcher {
             .name("witrpc-callbacks".into())
             .spawn(move || inner.run());
         match started {
-            Ok(_) => queue.has_thread = true,
+            Ok(thread) => {
+                queue.has_thread = true;
+                queue.thread = Some(thread);
+            }
             // The next callback tries again. Running them here would break the promise that no
             // callback runs inside the call that caused it.
             Err(error) => tracing::error!(%error, "no thread for callbacks: they have to wait"),
@@ -101,6 +111,31 @@ impl Dispatcher {
             }
         }
         true
+    }
+
+    /// Waits as [`wait_idle`](Self::wait_idle) and ends the thread. It is started again by the next
+    /// callback.
+    pub fn end_thread(&self, limit: Duration) -> bool {
+        if !self.wait_idle(limit) {
+            return false;
+        }
+        let inner = self.inner();
+        let mut queue = inner.queue.lock();
+        queue.is_leaving = true;
+        inner.wake.notify_one();
+        let end = Instant::now().checked_add(limit);
+        while queue.has_thread {
+            match end {
+                Some(end) if inner.idle.wait_until(&mut queue, end).timed_out() => return false,
+                Some(_) => {}
+                None => inner.idle.wait(&mut queue),
+            }
+        }
+        queue.is_leaving = false;
+        let thread = queue.thread.take();
+        drop(queue);
+        // It has let go of the queue and does nothing more.
+        thread.is_none_or(|thread| thread.join().is_ok())
     }
 
     /// Runs `wait`, which waits for the library. On this dispatcher's own thread it is noted that
@@ -151,9 +186,10 @@ impl Inner {
                 }
                 continue;
             }
-            let timed_out = !queue.is_closed && self.wake.wait_for(&mut queue, LINGER).timed_out();
-            if queue.jobs.is_empty() && (timed_out || queue.is_closed) {
+            let timed_out = !queue.is_leaving && self.wake.wait_for(&mut queue, LINGER).timed_out();
+            if queue.jobs.is_empty() && (timed_out || queue.is_leaving) {
                 queue.has_thread = false;
+                self.idle.notify_all();
                 return;
             }
         }
@@ -192,6 +228,35 @@ mod tests {
         );
         assert!(!dispatcher.is_current());
         assert_ne!(seen[0].1, std::thread::current().id());
+    }
+
+    #[test]
+    fn the_thread_can_be_ended_and_comes_back() {
+        let dispatcher = Dispatcher::default();
+        let (sender, receiver) = mpsc::channel();
+        for n in 0..3 {
+            let sender = sender.clone();
+            dispatcher.post(move || sender.send(n).unwrap());
+            assert!(dispatcher.end_thread(Duration::from_secs(10)));
+            assert_eq!(receiver.try_recv(), Ok(n));
+            assert!(dispatcher.inner().queue.lock().thread.is_none());
+        }
+    }
+
+    #[test]
+    fn waiting_for_oneself_is_refused_and_a_slow_callback_is_not_waited_for_too_long() {
+        let dispatcher = Dispatcher::default();
+        let (sender, receiver) = mpsc::channel();
+        let (go, wait) = mpsc::channel::<()>();
+        let own = dispatcher.clone();
+        dispatcher.post(move || {
+            sender.send(own.wait_idle(Duration::MAX)).unwrap();
+            wait.recv().unwrap();
+        });
+        assert_eq!(receiver.recv(), Ok(false));
+        assert!(!dispatcher.wait_idle(Duration::from_millis(1)));
+        go.send(()).unwrap();
+        assert!(dispatcher.wait_idle(Duration::MAX));
     }
 
     #[test]

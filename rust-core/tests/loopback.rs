@@ -199,3 +199,17 @@ async fn many_calls_share_one_connection() {
     assert_eq!(count.load(Ordering::SeqCst), 6400);
     assert_eq!(server.stats().executed, 6400);
 }
+
+#[tokio::test]
+async fn a_dropped_server_leaves_its_port_at_once() {
+    let (mut server, endpoint, _) = serve().await;
+    for _ in 0..50 {
+        drop(server);
+        server = Server::builder()
+            .listen(&endpoint)
+            .service(service(Arc::default()))
+            .start()
+            .await
+            .unwrap();
+    }
+}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
 
 use super::{Shared, connection};
 use crate::error::{Error, ErrorCode, Result};
@@ -25,8 +26,29 @@ pub(super) async fn bind(endpoint: &Endpoint) -> Result<(Endpoint, Vec<TcpListen
     }
 }
 
+/// A socket that listens and the task that accepts from it.
+pub(super) struct Listener {
+    socket: Arc<TcpListener>,
+    task: AbortHandle,
+}
+
+impl Listener {
+    pub(super) fn start(socket: TcpListener, shared: &Arc<Shared>, options: SocketOptions) -> Self {
+        let socket = Arc::new(socket);
+        let task = tokio::spawn(accept(socket.clone(), shared.clone(), options)).abort_handle();
+        Self { socket, task }
+    }
+
+    /// Ends accepting. The port can be listened on again at once, also before the task has noticed
+    /// (where the system lets a listening socket be shut down: Linux).
+    pub(super) fn close(&self) {
+        let _ = socket2::SockRef::from(&*self.socket).shutdown(std::net::Shutdown::Both);
+        self.task.abort();
+    }
+}
+
 /// Accepts for ever. Never waits for a client.
-pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>, socket: SocketOptions) {
+async fn accept(listener: Arc<TcpListener>, shared: Arc<Shared>, socket: SocketOptions) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {

@@ -22,6 +22,7 @@ use self::connection::Registry;
 use self::dispatch::Dispatch;
 pub use self::dispatch::ServerStats;
 pub use self::handler::{CallContext, Execution, Fault};
+use self::listener::Listener;
 pub use self::publish::{EventTypeNames, Publisher};
 pub use self::service::ServiceBuilder;
 pub use self::validator::{Credentials, Verdict};
@@ -73,7 +74,7 @@ impl Default for ServerLimits {
 pub struct Server {
     shared: Arc<Shared>,
     endpoints: Vec<Endpoint>,
-    listeners: Vec<tokio::task::AbortHandle>,
+    listeners: Vec<Listener>,
 }
 
 /// What the tasks of a server share.
@@ -134,9 +135,7 @@ impl Server {
     }
 
     fn stop_listening(&self) {
-        for listener in &self.listeners {
-            listener.abort();
-        }
+        self.listeners.iter().for_each(Listener::close);
     }
 }
 
@@ -168,7 +167,7 @@ async fn start(
     }
     let listeners = listeners
         .into_iter()
-        .map(|l| tokio::spawn(listener::accept(l, shared.clone(), socket)).abort_handle())
+        .map(|listening| Listener::start(listening, &shared, socket))
         .collect();
     Ok(Server {
         shared,
