@@ -253,12 +253,12 @@ static void stopping_a_server_lets_it_finish(void) {
   witrpc_service_start(service, "int Hold()", "[]", NULL, ended, &e, ending_gone, NULL, NULL);
   counter_wait(&holding, before + 1);
   CHECK(witrpc_server_stop(server, 50) == WITRPC_TIMEOUT);
-  witrpc_request_free(atomic_load(&held));
   kill_server();
   restart_server();
   CHECK(witrpc_client_wait_state(client, WITRPC_CONNECTED, 20000) == WITRPC_OK);
   counter_wait(&e.gone, 1);
   CHECK(e.status == WITRPC_TRANSPORT);
+  witrpc_request_free(atomic_load(&held));
   CHECK(witrpc_server_stop(server, 20000) == WITRPC_OK);
   witrpc_server_stats stats = WITRPC_SERVER_STATS_INIT;
   CHECK(witrpc_server_stats_get(server, &stats) == WITRPC_CLOSED);

@@ -286,10 +286,11 @@ static void missing_arguments(void) {
   witrpc_client_stats small = { 3, 0, 0, 0, 0 };
   witrpc_client_callbacks unsized_callbacks = WITRPC_CLIENT_CALLBACKS_INIT;
   unsized_callbacks.struct_size = 0;
-  WRONG(witrpc_client_options_new(NULL, &options, NULL));
+  witrpc_client_options *no_options = NULL;
+  witrpc_service *no_service = NULL;
+  WRONG(witrpc_client_options_new(NULL, &no_options, NULL));
   WRONG(witrpc_client_options_new("tcp://a:1", NULL, NULL));
-  WRONG(witrpc_client_options_new_n(NULL, 5, &options, NULL));
-  options = quick_options();
+  WRONG(witrpc_client_options_new_n(NULL, 5, &no_options, NULL));
   WRONG(witrpc_client_options_add_endpoint(options, NULL));
   WRONG(witrpc_client_options_token(options, NULL));
   WRONG(witrpc_client_options_mark_idempotent(options, NULL));
@@ -307,8 +308,7 @@ static void missing_arguments(void) {
   WRONG(witrpc_client_stats_get(client, NULL));
   WRONG(witrpc_client_stats_get(client, &small));
   WRONG(witrpc_client_connect_start(client, NULL, NULL, NULL, NULL));
-  WRONG(witrpc_client_service(client, NULL, &service, NULL));
-  service = service_of(client);
+  WRONG(witrpc_client_service(client, NULL, &no_service, NULL));
   WRONG(witrpc_client_service(client, "Demo.ITest", NULL, NULL));
   WRONG(witrpc_client_service_n(client, NULL, 3, NULL, NULL));
   WRONG(witrpc_service_call(service, NULL, "[]", NULL, NULL, NULL));

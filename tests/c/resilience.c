@@ -171,10 +171,11 @@ static void a_retried_call_waits_for_the_link_and_is_answered(void) {
   counter_wait(&holding, before + 1);
   kill_server();
   counter_wait(&o.retries, 1);
-  witrpc_request_free(atomic_load(&held));
+  witrpc_request *lost = atomic_load(&held);
   restart_server();
   counter_wait(&holding, before + 2);
   witrpc_request_reply(atomic_load(&held), "7", NULL);
+  witrpc_request_free(lost);
   counter_wait(&e.done, 1);
   CHECK(e.status == WITRPC_OK && text_is(e.result, "7"));
   CHECK(contains(o.log, "retry:Hold:1:transport"));
@@ -192,10 +193,10 @@ static void a_deduplicated_call_is_not_repeated_at_a_server_that_forgot(void) {
   witrpc_service_start(service, "int Hold()", "[]", NULL, ended, &e, NULL, NULL, NULL);
   counter_wait(&holding, before + 1);
   kill_server();
-  witrpc_request_free(atomic_load(&held));
   restart_server();
   counter_wait(&e.done, 1);
   CHECK(e.status == WITRPC_OUTCOME_UNKNOWN);
+  witrpc_request_free(atomic_load(&held));
   CHECK(counter_get(&holding) == before + 1);
   witrpc_service_free(service);
   witrpc_client_free(client);

@@ -322,9 +322,10 @@ pub fn utf16_len(text: &str) -> usize {
 
 /// Encoded size of a string in bytes.
 pub fn string_size(value: Option<&str>) -> usize {
-    match value {
-        None | Some("") => 4,
-        Some(text) => 8 + text.len(),
+    // Null and empty are told apart by the length word alone.
+    match value.map_or(0, str::len) {
+        0 => 4,
+        len => 8 + len,
     }
 }
 
