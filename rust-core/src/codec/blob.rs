@@ -6,6 +6,7 @@ use std::str::FromStr;
 use super::error::{CodecError, Result};
 use super::json::{self, Dialect, Reader};
 use super::memorypack;
+use super::messagepack;
 use super::schema::{a, mismatch};
 use super::value::Value;
 use crate::contract::{Shape, Type, Types};
@@ -20,6 +21,8 @@ pub enum Codec {
     Json,
     /// MemoryPack, with the layouts that the contract gives.
     MemoryPack,
+    /// MessagePack, with the layouts that the contract gives.
+    MessagePack,
     /// Google.Protobuf: the bytes of generated messages, which pass as they are for types that the
     /// contract does not declare; everything else is JSON.
     GoogleProtobuf,
@@ -31,6 +34,7 @@ impl Codec {
         match self {
             Codec::Json => "json",
             Codec::MemoryPack => "memorypack",
+            Codec::MessagePack => "messagepack",
             Codec::GoogleProtobuf => "google-protobuf",
         }
     }
@@ -57,6 +61,7 @@ impl Codec {
                 Ok(())
             }
             (Codec::MemoryPack, _) => memorypack::encode(out, value, ty, types),
+            (Codec::MessagePack, _) => messagepack::encode(out, value, ty, types),
             (Codec::Json | Codec::GoogleProtobuf, _) => {
                 json::write(out, value, ty, types, Dialect::Wire, 0)
             }
@@ -81,6 +86,7 @@ impl Codec {
         }
         match self {
             Codec::MemoryPack => memorypack::decode(blob, ty, types),
+            Codec::MessagePack => messagepack::decode(blob, ty, types),
             Codec::GoogleProtobuf if is_message(ty) => Ok(Value::Bytes(blob.to_vec())),
             Codec::Json | Codec::GoogleProtobuf => {
                 let mut reader = Reader::from_bytes(blob)?;
@@ -128,7 +134,12 @@ impl FromStr for Codec {
     type Err = CodecError;
 
     fn from_str(name: &str) -> Result<Codec> {
-        const ALL: [Codec; 3] = [Codec::Json, Codec::MemoryPack, Codec::GoogleProtobuf];
+        const ALL: [Codec; 4] = [
+            Codec::Json,
+            Codec::MemoryPack,
+            Codec::MessagePack,
+            Codec::GoogleProtobuf,
+        ];
         ALL.into_iter()
             .find(|codec| codec.name().eq_ignore_ascii_case(name))
             .ok_or_else(|| {

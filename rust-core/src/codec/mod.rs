@@ -9,6 +9,7 @@ mod decimal;
 mod error;
 mod json;
 mod memorypack;
+mod messagepack;
 mod number;
 mod schema;
 mod time;

@@ -15,7 +15,7 @@ pub use escape::Dialect;
 pub use raw::RawJson;
 
 pub(crate) use raw::skip;
-pub(crate) use read::read;
+pub(crate) use read::{guid, read, untyped};
 pub(crate) use reader::{Reader, Token};
 pub(crate) use write::{tuple_items, version_text, write};
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::base64;
 use super::escape::Dialect;
 use super::key::{self, has_text_key};
-use super::raw;
+use super::raw::{self, RawJson};
 use super::reader::{Reader, Token};
 use crate::codec::error::{CodecError, Place, Result};
 use crate::codec::number::Half;
@@ -512,6 +512,51 @@ fn any(reader: &mut Reader<'_>) -> Result<Value> {
     } else {
         raw::read(reader).map(Value::Json)
     }
+}
+
+/// JSON by what it is: numbers become integers where they are some, else doubles.
+pub(crate) fn untyped(json: &RawJson) -> Result<Value> {
+    untyped_value(&mut Reader::new(json.as_str()))
+}
+
+fn untyped_value(reader: &mut Reader<'_>) -> Result<Value> {
+    Ok(match reader.peek()? {
+        Token::Null => {
+            reader.null()?;
+            Value::Null
+        }
+        Token::True | Token::False => Value::Bool(reader.bool()?),
+        Token::String => Value::String(reader.string()?.into_owned()),
+        Token::Number => {
+            let text = reader.number()?;
+            match text
+                .parse::<i64>()
+                .map(Value::from)
+                .or_else(|_| text.parse::<u64>().map(Value::from))
+            {
+                // An integer has no -0.
+                Ok(number) if text != "-0" => number,
+                _ => float(text, Scalar::Double)?,
+            }
+        }
+        Token::Array => {
+            reader.enter()?;
+            let mut items = Vec::new();
+            while reader.next_item(items.is_empty())? {
+                items.push(untyped_value(reader)?);
+            }
+            Value::List(items)
+        }
+        Token::Object => {
+            reader.enter()?;
+            let mut entries = Vec::new();
+            while let Some(name) = reader.next_member(entries.is_empty())? {
+                let value = untyped_value(reader)?;
+                entries.push((Value::String(name.into_owned()), value));
+            }
+            Value::Map(entries)
+        }
+    })
 }
 
 /// An integer of a scalar type from its text.
