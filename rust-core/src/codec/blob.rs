@@ -7,6 +7,7 @@ use super::error::{CodecError, Result};
 use super::json::{self, Dialect, Reader};
 use super::memorypack;
 use super::messagepack;
+use super::protobuf;
 use super::schema::{a, mismatch};
 use super::value::Value;
 use crate::contract::{Shape, Type, Types};
@@ -23,6 +24,8 @@ pub enum Codec {
     MemoryPack,
     /// MessagePack, with the layouts that the contract gives.
     MessagePack,
+    /// protobuf-net, with the field numbers that the contract gives.
+    Protobuf,
     /// Google.Protobuf: the bytes of generated messages, which pass as they are for types that the
     /// contract does not declare; everything else is JSON.
     GoogleProtobuf,
@@ -35,6 +38,7 @@ impl Codec {
             Codec::Json => "json",
             Codec::MemoryPack => "memorypack",
             Codec::MessagePack => "messagepack",
+            Codec::Protobuf => "protobuf",
             Codec::GoogleProtobuf => "google-protobuf",
         }
     }
@@ -62,6 +66,7 @@ impl Codec {
             }
             (Codec::MemoryPack, _) => memorypack::encode(out, value, ty, types),
             (Codec::MessagePack, _) => messagepack::encode(out, value, ty, types),
+            (Codec::Protobuf, _) => protobuf::encode(out, value, ty, types),
             (Codec::Json | Codec::GoogleProtobuf, _) => {
                 json::write(out, value, ty, types, Dialect::Wire, 0)
             }
@@ -81,12 +86,13 @@ impl Codec {
         if *ty == Type::Void {
             return Ok(Value::Null);
         }
-        if blob.is_empty() {
+        if blob.is_empty() && !self.has_empty_values(ty, types) {
             return decode_empty(ty);
         }
         match self {
             Codec::MemoryPack => memorypack::decode(blob, ty, types),
             Codec::MessagePack => messagepack::decode(blob, ty, types),
+            Codec::Protobuf => protobuf::decode(blob, ty, types),
             Codec::GoogleProtobuf if is_message(ty) => Ok(Value::Bytes(blob.to_vec())),
             Codec::Json | Codec::GoogleProtobuf => {
                 let mut reader = Reader::from_bytes(blob)?;
@@ -95,6 +101,11 @@ impl Codec {
                 Ok(value)
             }
         }
+    }
+
+    /// Whether an empty blob is a value of a type that has no null.
+    fn has_empty_values(self, ty: &Type, types: &Types) -> bool {
+        self == Codec::Protobuf && !may_be_null(ty) && protobuf::may_be_empty(ty, types)
     }
 
     /// Whether a null of this type travels as no data.
@@ -134,10 +145,11 @@ impl FromStr for Codec {
     type Err = CodecError;
 
     fn from_str(name: &str) -> Result<Codec> {
-        const ALL: [Codec; 4] = [
+        const ALL: [Codec; 5] = [
             Codec::Json,
             Codec::MemoryPack,
             Codec::MessagePack,
+            Codec::Protobuf,
             Codec::GoogleProtobuf,
         ];
         ALL.into_iter()

@@ -11,6 +11,7 @@ mod json;
 mod memorypack;
 mod messagepack;
 mod number;
+mod protobuf;
 mod schema;
 mod time;
 mod time_text;
