@@ -72,6 +72,26 @@ impl fmt::Debug for Half {
     }
 }
 
+/// Appends an integer.
+pub(crate) fn write_i64(out: &mut Vec<u8>, value: i64) {
+    // As many digits as a u64 has, filled from the end.
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut rest = value.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if value < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
 /// Appends a finite double: the fewest digits that read back the same.
 pub(crate) fn write_f64(out: &mut Vec<u8>, value: f64) {
     let text = even_tie(
@@ -223,6 +243,8 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
+    // These numbers lie exactly between two shortest forms.
+    #[allow(clippy::excessive_precision)]
     #[test]
     fn doubles_have_the_text_of_dotnet() {
         for (value, text) in [
@@ -239,7 +261,6 @@ mod tests {
             (f64::MAX, "1.7976931348623157E+308"),
             (1_234_567.125, "1234567.125"),
             (4.35, "4.35"),
-            // Halfway between two shortest forms.
             (254_196_618_010_908.125, "254196618010908.12"),
             (-2_087_230_540_684_486.25, "-2087230540684486.2"),
             (16_731_529_422_199.062_5, "16731529422199.062"),
@@ -250,6 +271,7 @@ mod tests {
         }
     }
 
+    #[allow(clippy::excessive_precision)]
     #[test]
     fn singles_have_the_text_of_dotnet() {
         for (value, text) in [
@@ -283,6 +305,15 @@ mod tests {
             (0.015_625, "0.01563"),
         ] {
             assert_eq!(half_text(value), text);
+        }
+    }
+
+    #[test]
+    fn integers_are_plain() {
+        for value in [0, 1, -1, 9, 10, 99, 100, -12_345, i64::MAX, i64::MIN] {
+            let mut out = Vec::new();
+            write_i64(&mut out, value);
+            assert_eq!(String::from_utf8(out).unwrap(), value.to_string());
         }
     }
 

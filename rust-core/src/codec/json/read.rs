@@ -561,6 +561,13 @@ fn untyped_value(reader: &mut Reader<'_>) -> Result<Value> {
 
 /// An integer of a scalar type from its text.
 pub(super) fn integer(text: &str, scalar: Scalar) -> Result<Value> {
+    if let Some(value) = small_integer(text.as_bytes())
+        && scalar
+            .integer_range()
+            .is_some_and(|(min, max)| min <= value.into() && i128::from(value) <= max)
+    {
+        return Ok(Value::Int(value));
+    }
     if text.contains(['.', 'e', 'E']) {
         return Err(CodecError::new(format!("{text} is no integer")));
     }
@@ -579,6 +586,23 @@ pub(super) fn integer(text: &str, scalar: Scalar) -> Result<Value> {
             .map(Value::from),
     };
     value.ok_or_else(|| out_of_range(text, scalar.short_name()))
+}
+
+/// A plain integer of up to 18 digits, but not -0, which unsigned types refuse.
+fn small_integer(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text.strip_prefix(b"-") {
+        Some(digits) => (true, digits),
+        None => (false, text),
+    };
+    let minus_zero = negative && digits.iter().all(|byte| *byte == b'0');
+    let fits = (1..=18).contains(&digits.len()) && !minus_zero;
+    if !fits || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let value = digits
+        .iter()
+        .fold(0, |value, byte| value * 10 + i64::from(byte - b'0'));
+    Some(if negative { -value } else { value })
 }
 
 fn is_unsigned(scalar: Scalar) -> bool {

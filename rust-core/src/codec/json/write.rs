@@ -7,7 +7,7 @@ use super::raw;
 use super::read::ITEMS;
 use super::reader::Reader;
 use crate::codec::error::{CodecError, Place, Result};
-use crate::codec::number::{write_f32, write_f64, write_half};
+use crate::codec::number::{write_f32, write_f64, write_half, write_i64};
 use crate::codec::schema::{
     self, MAX_BINARY_DEPTH, MAX_DEPTH, concrete, definition, enum_value, member_type, member_value,
     mismatch, unusable,
@@ -162,7 +162,7 @@ impl Writer<'_> {
             }
             Value::Int(number) if scalar.is_integer() => {
                 schema::integer(value, scalar)?;
-                push_int(self.out, *number);
+                write_i64(self.out, *number);
             }
             _ => {
                 let text = scalar_text(value, scalar, self.dialect)?;
@@ -209,7 +209,7 @@ impl Writer<'_> {
             Value::Bytes(bytes) if *item == Type::Scalar(Scalar::Byte) => {
                 for byte in bytes {
                     self.separate(start, b'[');
-                    push_int(self.out, i64::from(*byte));
+                    write_i64(self.out, i64::from(*byte));
                 }
             }
             _ => return Err(mismatch(value.kind(), &ty.to_string())),
@@ -518,12 +518,6 @@ fn untyped_key(key: &Value, dialect: Dialect) -> Result<String> {
         Value::Json(_) => Err(CodecError::new("JSON can not be a key in JSON")),
         other => scalar_text(other, scalar_of(other), dialect),
     }
-}
-
-fn push_int(out: &mut Vec<u8>, value: i64) {
-    use std::io::Write as _;
-    // Writing to a vector does not fail.
-    let _ = write!(out, "{value}");
 }
 
 /// The text of a scalar, without quotes.

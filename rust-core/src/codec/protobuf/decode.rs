@@ -242,6 +242,10 @@ impl Decoder<'_> {
             }
             return Ok(());
         }
+        if let Some((scalar, format)) = scalar {
+            push(read(field, scalar, format)?);
+            return Ok(());
+        }
         let mut slot = Slot::new(item, format);
         self.add(&mut slot, field, depth)?;
         let value = self.finish(slot, depth)?;
