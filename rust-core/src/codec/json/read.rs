@@ -7,13 +7,11 @@ use super::escape::Dialect;
 use super::key::{self, has_text_key};
 use super::raw::{self, RawJson};
 use super::reader::{Reader, Token};
+use super::scalar::{float, integer, named_float, string_scalar};
 use crate::codec::error::{CodecError, Place, Result};
-use crate::codec::number::Half;
 use crate::codec::schema::{
-    concrete, default_value, definition, member_type, mismatch, object, out_of_range, unusable,
-    with_article,
+    concrete, default_value, definition, member_type, mismatch, object, unusable, with_article,
 };
-use crate::codec::time_text;
 use crate::codec::value::Value;
 use crate::contract::{
     DeclaredRef, EnumDef, MemberKind, RecordDef, Scalar, Shape, Type, TypeDef, TypeKind, Types,
@@ -89,9 +87,6 @@ impl Context<'_> {
                 }
             }
             Type::Parameter(_) => Err(unusable(ty, "JSON")),
-            // The enum may grow.
-            #[allow(unreachable_patterns)]
-            other => Err(unusable(other, "JSON")),
         }
     }
 
@@ -557,130 +552,4 @@ fn untyped_value(reader: &mut Reader<'_>) -> Result<Value> {
             Value::Map(entries)
         }
     })
-}
-
-/// An integer of a scalar type from its text.
-pub(super) fn integer(text: &str, scalar: Scalar) -> Result<Value> {
-    if let Some(value) = small_integer(text.as_bytes())
-        && scalar
-            .integer_range()
-            .is_some_and(|(min, max)| min <= value.into() && i128::from(value) <= max)
-    {
-        return Ok(Value::Int(value));
-    }
-    if text.contains(['.', 'e', 'E']) {
-        return Err(CodecError::new(format!("{text} is no integer")));
-    }
-    let value = match scalar {
-        Scalar::UInt128 => text.parse::<u128>().ok().map(Value::from),
-        _ => text
-            .parse::<i64>()
-            .map(i128::from)
-            .or_else(|_| text.parse::<i128>())
-            .ok()
-            .filter(|value| {
-                scalar.integer_range().is_some_and(|(min, max)| (min..=max).contains(value))
-                    // An unsigned -0 is refused by .NET.
-                    && !(text.starts_with('-') && *value >= 0 && is_unsigned(scalar))
-            })
-            .map(Value::from),
-    };
-    value.ok_or_else(|| out_of_range(text, scalar.short_name()))
-}
-
-/// A plain integer of up to 18 digits, but not -0, which unsigned types refuse.
-fn small_integer(text: &[u8]) -> Option<i64> {
-    let (negative, digits) = match text.strip_prefix(b"-") {
-        Some(digits) => (true, digits),
-        None => (false, text),
-    };
-    let minus_zero = negative && digits.iter().all(|byte| *byte == b'0');
-    let fits = (1..=18).contains(&digits.len()) && !minus_zero;
-    if !fits || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    let value = digits
-        .iter()
-        .fold(0, |value, byte| value * 10 + i64::from(byte - b'0'));
-    Some(if negative { -value } else { value })
-}
-
-fn is_unsigned(scalar: Scalar) -> bool {
-    scalar.integer_range().is_some_and(|(min, _)| min == 0)
-}
-
-/// A `Half`, `float`, `double` or `decimal` from a JSON number.
-pub(super) fn float(text: &str, scalar: Scalar) -> Result<Value> {
-    let not_a_number = || CodecError::new("not a number");
-    Ok(match scalar {
-        Scalar::Single => Value::Single(text.parse().map_err(|_| not_a_number())?),
-        Scalar::Double => Value::Double(text.parse().map_err(|_| not_a_number())?),
-        Scalar::Half => {
-            let half = Half::from_f64(text.parse().map_err(|_| not_a_number())?);
-            if !half.is_finite() {
-                return Err(out_of_range(text, "Half"));
-            }
-            Value::Half(half)
-        }
-        _ => Value::Decimal(
-            text.parse()
-                .map_err(|e| CodecError::new(format!("{text}: {e}")))?,
-        ),
-    })
-}
-
-/// `NaN`, `Infinity` and `-Infinity`.
-pub(super) fn named_float(text: &str, scalar: Scalar) -> Option<Value> {
-    let value = match text {
-        // With the bits that NaN has in .NET.
-        "NaN" => f64::from_bits(0xFFF8_0000_0000_0000),
-        "Infinity" => f64::INFINITY,
-        "-Infinity" => f64::NEG_INFINITY,
-        _ => return None,
-    };
-    Some(match scalar {
-        Scalar::Half => Value::Half(Half::from_f64(value)),
-        Scalar::Single => Value::Single(value as f32),
-        _ => Value::Double(value),
-    })
-}
-
-/// A scalar that JSON holds as a string.
-pub(super) fn string_scalar(
-    text: &str,
-    scalar: Scalar,
-) -> std::result::Result<Value, &'static str> {
-    Ok(match scalar {
-        Scalar::String => Value::String(text.into()),
-        Scalar::Char => {
-            let mut units = text.encode_utf16();
-            match (units.next(), units.next()) {
-                (Some(unit), None) => Value::Char(unit),
-                _ => return Err("not exactly one UTF-16 unit"),
-            }
-        }
-        Scalar::Guid => Value::Guid(guid(text).ok_or("not a Guid with hyphens")?),
-        Scalar::DateTime => Value::DateTime(time_text::read_date_time(text)?),
-        Scalar::DateTimeOffset => Value::DateTimeOffset(time_text::read_date_time_offset(text)?),
-        Scalar::TimeSpan => Value::TimeSpan(time_text::read_time_span(text)?),
-        Scalar::DateOnly => Value::DateOnly(time_text::read_date_only(text)?),
-        Scalar::TimeOnly => Value::TimeOnly(time_text::read_time_only(text)?),
-        Scalar::Version => Value::Version(time_text::read_version(text)?),
-        Scalar::Uri => {
-            if ["http://", "https://", "ws://", "wss://", "ftp://"].contains(&text) {
-                return Err("a URI without a host");
-            }
-            Value::String(text.into())
-        }
-        _ => return Err("not a string"),
-    })
-}
-
-/// The `D` form, in either case.
-pub(crate) fn guid(text: &str) -> Option<uuid::Uuid> {
-    let hyphens = text.len() == 36
-        && [8, 13, 18, 23]
-            .iter()
-            .all(|at| text.as_bytes()[*at] == b'-');
-    hyphens.then(|| uuid::Uuid::try_parse(text).ok()).flatten()
 }

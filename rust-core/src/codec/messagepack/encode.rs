@@ -40,7 +40,7 @@ impl Encoder<'_> {
             return Ok(());
         }
         match ty {
-            Type::Scalar(Scalar::Object) => return self.untyped(value, depth),
+            Type::Scalar(Scalar::Object) | Type::Untyped => return self.untyped(value, depth),
             Type::Nullable(inner) | Type::ByRef(inner) => return self.write(value, inner, depth),
             _ => {}
         }
