@@ -84,6 +84,18 @@ pub(crate) fn member_type<'a>(member: &'a Member, args: &[Type]) -> Cow<'a, Type
 
 /// What .NET has where nothing was given: null, zero, or a struct of such.
 pub(crate) fn default_value(ty: &Type, types: &Types) -> Value {
+    let mut budget = MAX_FIELDS;
+    default_within(ty, types, &mut budget)
+}
+
+/// Most fields of a struct with all that is in it: nested generic structs double and double.
+pub(crate) const MAX_FIELDS: usize = 4096;
+
+fn default_within(ty: &Type, types: &Types, budget: &mut usize) -> Value {
+    if *budget == 0 {
+        return Value::Null;
+    }
+    *budget -= 1;
     match ty {
         Type::Scalar(scalar) => match scalar {
             Scalar::Bool => Value::Bool(false),
@@ -104,15 +116,27 @@ pub(crate) fn default_value(ty: &Type, types: &Types) -> Value {
         Type::Framework(framework, args)
             if matches!(framework.shape(), Shape::Pair | Shape::ValueTuple) =>
         {
-            Value::List(args.iter().map(|arg| default_value(arg, types)).collect())
+            let items = args.iter().map(|arg| default_within(arg, types, budget));
+            Value::List(items.collect())
         }
         Type::Declared(declared) if declared.is_value_type() => {
-            match types.definition(declared).map(TypeDef::kind) {
-                Some(TypeKind::Record(record)) => default_object(record, declared.args(), types),
-                _ => Value::Int(0),
-            }
+            let Some(TypeKind::Record(record)) = types.definition(declared).map(TypeDef::kind)
+            else {
+                return Value::Int(0);
+            };
+            let members = record.members().iter().map(|member| {
+                let ty = member_type(member, declared.args());
+                (
+                    member.name_arc().clone(),
+                    default_within(&ty, types, budget),
+                )
+            });
+            Value::Object(Box::new(Object {
+                type_name: None,
+                members: members.collect(),
+            }))
         }
-        Type::ByRef(inner) => default_value(inner, types),
+        Type::ByRef(inner) => default_within(inner, types, budget),
         _ => Value::Null,
     }
 }
