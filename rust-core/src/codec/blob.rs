@@ -10,7 +10,7 @@ use super::messagepack;
 use super::protobuf;
 use super::schema::{a, mismatch};
 use super::value::Value;
-use crate::contract::{Shape, Type, Types};
+use crate::contract::{Type, Types};
 
 /// How arguments, results and event arguments are encoded. Both ends must be configured alike: the
 /// wire does not say which one is in use.
@@ -129,10 +129,10 @@ fn may_be_null(ty: &Type) -> bool {
     matches!(ty, Type::Nullable(_)) || ty.is_value_type() != Some(true)
 }
 
-/// Whether Google.Protobuf has a generated message for the type.
+/// Whether the type is taken for a generated message, of which Google.Protobuf has the bytes: one
+/// that the contract does not declare.
 fn is_message(ty: &Type) -> bool {
-    matches!(ty, Type::Named(_) | Type::Unresolved(_) | Type::Untyped)
-        || matches!(ty, Type::Framework(framework, _) if framework.shape() == Shape::Opaque)
+    matches!(ty, Type::Named(_) | Type::Unresolved(_))
 }
 
 impl fmt::Display for Codec {
