@@ -752,3 +752,57 @@ fn depth_is_bounded() {
         "{error}"
     );
 }
+
+#[test]
+fn what_doubles_again_and_again_ends() {
+    let contract = Contract::builder("Demo.I")
+        .declare(
+            TypeDecl::structure("O.Twice<T>")
+                .memorypack()
+                .member("T A;")
+                .member("T B;"),
+        )
+        .build()
+        .unwrap();
+    let ty = format!("{}int{}", "O.Twice<".repeat(30), ">".repeat(30));
+    for codec in [CODEC, Codec::Json, Codec::MessagePack, Codec::Protobuf] {
+        // What comes out does not matter, only that something does.
+        let _ = decode(&contract, codec, &ty, b"{}");
+        let _ = decode(
+            &contract,
+            codec,
+            &format!("{ty}[]"),
+            &[1, 0, 0, 0, 0xFF, 0xFF],
+        );
+    }
+}
+
+#[test]
+fn deep_values_are_shown() {
+    let contract = shapes();
+    let leaf = hex("0501000000ffffffffffffffff")
+        .into_iter()
+        .chain([0; 40])
+        .collect::<Vec<u8>>();
+    let mut blob = leaf;
+    for _ in 0..120 {
+        let mut outer = hex("050200000001000000");
+        outer.extend_from_slice(&blob);
+        outer.extend_from_slice(&[0xFF; 4]);
+        outer.extend_from_slice(&[0; 40]);
+        blob = outer;
+    }
+    let shown = decode(&contract, CODEC, "Demo.Shapes.Tree", &blob).unwrap();
+    assert_eq!(shown.matches("\"Children\":[").count(), 120);
+    // On the wire of JSON the reader of .NET would give up.
+    let ty = contract.type_from_text("Demo.Shapes.Tree").unwrap();
+    let value = CODEC.decode(&blob, &ty, contract.types()).unwrap();
+    let mut out = Vec::new();
+    let error = Codec::Json.encode(&mut out, &value, &ty, contract.types());
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .ends_with("nested more than 64 levels deep")
+    );
+}

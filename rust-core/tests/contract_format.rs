@@ -575,6 +575,30 @@ fn structs_that_double_again_and_again_are_refused_in_time() {
 }
 
 #[test]
+fn generic_types_that_grow_without_end_are_refused() {
+    assert_eq!(
+        type_error("{\"class\": \"Demo.Node<T>\", \"members\": [\"Node<List<T>>? Next\"]}"),
+        "types[0] \"Demo.Node<T>\": Demo.Node`1 leads to itself through Demo.Node<List<!0>> with ever \
+         longer type arguments"
+    );
+    assert!(
+        type_error(
+            "{\"class\": \"Demo.A<T>\", \"members\": [\"List<B<(T, T)>> X\"]}, \
+             {\"class\": \"Demo.B<T>\", \"members\": [\"A<T> Y\"]}"
+        )
+        .contains("ever longer")
+    );
+    for types in [
+        "{\"class\": \"Demo.Node<T>\", \"members\": [\"Node<T>? Next\", \"List<Node<T>> More\"]}",
+        "{\"class\": \"Demo.A<T>\", \"members\": [\"B<List<T>> X\"]}, {\"class\": \"Demo.B<T>\", \"members\": [\"T Y\"]}",
+        "{\"class\": \"Demo.Tree\", \"members\": [\"Dictionary<string, List<Tree>> X\"]}",
+    ] {
+        let json = format!("{{\"contract\": \"Demo.I\", \"types\": [{types}]}}");
+        Contract::from_json(&json).unwrap();
+    }
+}
+
+#[test]
 fn every_example_of_the_documentation_is_accepted() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/contract-format.md");
     let text = std::fs::read_to_string(path).unwrap();

@@ -6,9 +6,11 @@ use std::str::FromStr;
 use super::error::{CodecError, Result};
 use super::json::{self, Dialect, Reader};
 use super::memorypack;
+use super::messagepack;
+use super::protobuf;
 use super::schema::{a, mismatch};
 use super::value::Value;
-use crate::contract::{Shape, Type, Types};
+use crate::contract::{Type, Types};
 
 /// How arguments, results and event arguments are encoded. Both ends must be configured alike: the
 /// wire does not say which one is in use.
@@ -20,6 +22,10 @@ pub enum Codec {
     Json,
     /// MemoryPack, with the layouts that the contract gives.
     MemoryPack,
+    /// MessagePack, with the layouts that the contract gives.
+    MessagePack,
+    /// protobuf-net, with the field numbers that the contract gives.
+    Protobuf,
     /// Google.Protobuf: the bytes of generated messages, which pass as they are for types that the
     /// contract does not declare; everything else is JSON.
     GoogleProtobuf,
@@ -31,6 +37,8 @@ impl Codec {
         match self {
             Codec::Json => "json",
             Codec::MemoryPack => "memorypack",
+            Codec::MessagePack => "messagepack",
+            Codec::Protobuf => "protobuf",
             Codec::GoogleProtobuf => "google-protobuf",
         }
     }
@@ -57,6 +65,8 @@ impl Codec {
                 Ok(())
             }
             (Codec::MemoryPack, _) => memorypack::encode(out, value, ty, types),
+            (Codec::MessagePack, _) => messagepack::encode(out, value, ty, types),
+            (Codec::Protobuf, _) => protobuf::encode(out, value, ty, types),
             (Codec::Json | Codec::GoogleProtobuf, _) => {
                 json::write(out, value, ty, types, Dialect::Wire, 0)
             }
@@ -76,11 +86,13 @@ impl Codec {
         if *ty == Type::Void {
             return Ok(Value::Null);
         }
-        if blob.is_empty() {
+        if blob.is_empty() && !self.has_empty_values(ty, types) {
             return decode_empty(ty);
         }
         match self {
             Codec::MemoryPack => memorypack::decode(blob, ty, types),
+            Codec::MessagePack => messagepack::decode(blob, ty, types),
+            Codec::Protobuf => protobuf::decode(blob, ty, types),
             Codec::GoogleProtobuf if is_message(ty) => Ok(Value::Bytes(blob.to_vec())),
             Codec::Json | Codec::GoogleProtobuf => {
                 let mut reader = Reader::from_bytes(blob)?;
@@ -89,6 +101,11 @@ impl Codec {
                 Ok(value)
             }
         }
+    }
+
+    /// Whether an empty blob is a value of a type that has no null.
+    fn has_empty_values(self, ty: &Type, types: &Types) -> bool {
+        self == Codec::Protobuf && !may_be_null(ty) && protobuf::may_be_empty(ty, types)
     }
 
     /// Whether a null of this type travels as no data.
@@ -112,10 +129,10 @@ fn may_be_null(ty: &Type) -> bool {
     matches!(ty, Type::Nullable(_)) || ty.is_value_type() != Some(true)
 }
 
-/// Whether Google.Protobuf has a generated message for the type.
+/// Whether the type is taken for a generated message, of which Google.Protobuf has the bytes: one
+/// that the contract does not declare.
 fn is_message(ty: &Type) -> bool {
-    matches!(ty, Type::Named(_) | Type::Unresolved(_) | Type::Untyped)
-        || matches!(ty, Type::Framework(framework, _) if framework.shape() == Shape::Opaque)
+    matches!(ty, Type::Named(_) | Type::Unresolved(_))
 }
 
 impl fmt::Display for Codec {
@@ -128,7 +145,13 @@ impl FromStr for Codec {
     type Err = CodecError;
 
     fn from_str(name: &str) -> Result<Codec> {
-        const ALL: [Codec; 3] = [Codec::Json, Codec::MemoryPack, Codec::GoogleProtobuf];
+        const ALL: [Codec; 5] = [
+            Codec::Json,
+            Codec::MemoryPack,
+            Codec::MessagePack,
+            Codec::Protobuf,
+            Codec::GoogleProtobuf,
+        ];
         ALL.into_iter()
             .find(|codec| codec.name().eq_ignore_ascii_case(name))
             .ok_or_else(|| {

@@ -72,34 +72,111 @@ impl fmt::Debug for Half {
     }
 }
 
+/// Appends an integer.
+pub(crate) fn write_i64(out: &mut Vec<u8>, value: i64) {
+    // As many digits as a u64 has, filled from the end.
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut rest = value.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if value < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
 /// Appends a finite double: the fewest digits that read back the same.
 pub(crate) fn write_f64(out: &mut Vec<u8>, value: f64) {
-    write_scientific(out, &format!("{value:e}"), 17);
+    let text = even_tie(
+        format!("{value:e}"),
+        15,
+        |digits| format!("{value:.digits$e}"),
+        |text| text.parse() == Ok(value),
+    );
+    write_scientific(out, &text, 17);
 }
 
 /// Appends a finite single.
 pub(crate) fn write_f32(out: &mut Vec<u8>, value: f32) {
-    write_scientific(out, &format!("{value:e}"), 9);
+    let text = even_tie(
+        format!("{value:e}"),
+        6,
+        |digits| format!("{value:.digits$e}"),
+        |text| text.parse() == Ok(value),
+    );
+    write_scientific(out, &text, 9);
 }
 
 /// Appends a finite half.
 pub(crate) fn write_half(out: &mut Vec<u8>, value: Half) {
     let exact = value.to_f32();
-    // Five digits tell all halves apart.
-    let shortest = (0..5)
-        .map(|digits| format!("{exact:.digits$e}"))
-        .find(|text| {
-            text.parse::<f64>()
-                .is_ok_and(|parsed| Half::from_f64(parsed) == value)
-        })
-        .unwrap_or_else(|| format!("{exact:e}"));
-    // Rounded to a number of digits, it may end in zeros that the shortest form has not.
-    let (digits, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
-    let digits = match digits.contains('.') {
-        true => digits.trim_end_matches('0').trim_end_matches('.'),
-        false => digits,
+    let same = |text: &String| {
+        text.parse::<f64>()
+            .is_ok_and(|parsed| Half::from_f64(parsed).0 == value.0)
     };
-    write_scientific(out, &format!("{digits}e{exponent}"), 17);
+    // Five digits tell all halves apart. At a power of two the digits below may be too far away
+    // where those above are not.
+    let shortest = (0..5)
+        .flat_map(|digits| {
+            let text = format!("{exact:.digits$e}");
+            let above = last_digit(&text, 1);
+            [Some(text), above]
+        })
+        .flatten()
+        .find(same)
+        .unwrap_or_else(|| format!("{exact:e}"));
+    write_scientific(out, &shortest, 17);
+}
+
+/// Where two shortest forms are equally near, .NET takes the one that ends in an even digit, and
+/// Rust the greater one. `least` is the number of digits from which on that can happen.
+fn even_tie(
+    shortest: String,
+    least: usize,
+    exact: impl Fn(usize) -> String,
+    reads_back: impl Fn(&str) -> bool,
+) -> String {
+    let mantissa = shortest.split('e').next().unwrap_or_default();
+    let digits = mantissa.bytes().filter(u8::is_ascii_digit).count();
+    let odd = mantissa.bytes().last().is_some_and(|b| b % 2 == 1);
+    if digits < least || !odd {
+        return shortest;
+    }
+    let Some(below) = last_digit(&shortest, -1) else {
+        return shortest;
+    };
+    // Halfway between the two, all further digits are zero.
+    let (mantissa, exponent) = below.split_once('e').unwrap_or((&below, "0"));
+    let point = if mantissa.contains('.') { "" } else { "." };
+    let longer = exact(digits);
+    if longer != format!("{mantissa}{point}5e{exponent}") {
+        return shortest;
+    }
+    let all = exact(1100);
+    let (all, _) = all.split_once('e').unwrap_or((&all, "0"));
+    let (longer, _) = longer.split_once('e').unwrap_or((&longer, "0"));
+    if all.trim_end_matches('0') == longer && reads_back(&below) {
+        below
+    } else {
+        shortest
+    }
+}
+
+/// The text with another last digit of its mantissa, where that needs no carry.
+fn last_digit(text: &str, add: i8) -> Option<String> {
+    let (mantissa, exponent) = text.split_once('e')?;
+    let last = mantissa.bytes().last()?.checked_add_signed(add)?;
+    last.is_ascii_digit().then(|| {
+        let head = &mantissa[..mantissa.len() - 1];
+        format!("{head}{}e{exponent}", char::from(last))
+    })
 }
 
 /// From Rust's `-1.25e-7` to .NET's form: plain from 1e-4 up to 10 to the power of `plain`,
@@ -166,6 +243,8 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
+    // These numbers lie exactly between two shortest forms.
+    #[allow(clippy::excessive_precision)]
     #[test]
     fn doubles_have_the_text_of_dotnet() {
         for (value, text) in [
@@ -182,6 +261,9 @@ mod tests {
             (f64::MAX, "1.7976931348623157E+308"),
             (1_234_567.125, "1234567.125"),
             (4.35, "4.35"),
+            (254_196_618_010_908.125, "254196618010908.12"),
+            (-2_087_230_540_684_486.25, "-2087230540684486.2"),
+            (16_731_529_422_199.062_5, "16731529422199.062"),
             (100.0, "100"),
             (1.0 / 3.0, "0.3333333333333333"),
         ] {
@@ -189,6 +271,7 @@ mod tests {
         }
     }
 
+    #[allow(clippy::excessive_precision)]
     #[test]
     fn singles_have_the_text_of_dotnet() {
         for (value, text) in [
@@ -197,6 +280,8 @@ mod tests {
             (123_456_784.0, "123456780"),
             (1e9, "1E+09"),
             (16_777_216.0, "16777216"),
+            (168_781.125, "168781.12"),
+            (-3_914_043.25, "-3914043.2"),
             (1.0 / 3.0, "0.33333334"),
             (f32::MAX, "3.4028235E+38"),
             (1e-45, "1E-45"),
@@ -217,9 +302,37 @@ mod tests {
             (2048.0, "2048"),
             (0.333, "0.333"),
             (2.71999, "2.72"),
+            (0.015_625, "0.01563"),
         ] {
             assert_eq!(half_text(value), text);
         }
+    }
+
+    #[test]
+    fn integers_are_plain() {
+        for value in [0, 1, -1, 9, 10, 99, 100, -12_345, i64::MAX, i64::MIN] {
+            let mut out = Vec::new();
+            write_i64(&mut out, value);
+            assert_eq!(String::from_utf8(out).unwrap(), value.to_string());
+        }
+    }
+
+    #[test]
+    fn all_halves_have_the_text_of_dotnet() {
+        // The hash of all texts in the order of their bits, a line each, as .NET 10 writes them.
+        let mut hash = 14_695_981_039_346_656_037_u64;
+        for half in (0..=u16::MAX)
+            .map(Half::from_bits)
+            .filter(|h| h.is_finite())
+        {
+            let mut line = Vec::new();
+            write_half(&mut line, half);
+            line.push(b'\n');
+            for byte in line {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(1_099_511_628_211);
+            }
+        }
+        assert_eq!(hash.cast_signed(), -5_770_913_284_919_811_851);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::decimal::Decimal;
-use super::error::{CodecError, Result};
+use super::error::{CodecError, Place, Result};
 use super::number::Half;
 use super::time::{DateOnly, DateTime, DateTimeOffset, TimeOnly, TimeSpan};
 use super::value::{Object, Value};
@@ -84,6 +84,18 @@ pub(crate) fn member_type<'a>(member: &'a Member, args: &[Type]) -> Cow<'a, Type
 
 /// What .NET has where nothing was given: null, zero, or a struct of such.
 pub(crate) fn default_value(ty: &Type, types: &Types) -> Value {
+    let mut budget = MAX_FIELDS;
+    default_within(ty, types, &mut budget)
+}
+
+/// Most fields of a struct with all that is in it: nested generic structs double and double.
+pub(crate) const MAX_FIELDS: usize = 4096;
+
+fn default_within(ty: &Type, types: &Types, budget: &mut usize) -> Value {
+    if *budget == 0 {
+        return Value::Null;
+    }
+    *budget -= 1;
     match ty {
         Type::Scalar(scalar) => match scalar {
             Scalar::Bool => Value::Bool(false),
@@ -104,15 +116,27 @@ pub(crate) fn default_value(ty: &Type, types: &Types) -> Value {
         Type::Framework(framework, args)
             if matches!(framework.shape(), Shape::Pair | Shape::ValueTuple) =>
         {
-            Value::List(args.iter().map(|arg| default_value(arg, types)).collect())
+            let items = args.iter().map(|arg| default_within(arg, types, budget));
+            Value::List(items.collect())
         }
         Type::Declared(declared) if declared.is_value_type() => {
-            match types.definition(declared).map(TypeDef::kind) {
-                Some(TypeKind::Record(record)) => default_object(record, declared.args(), types),
-                _ => Value::Int(0),
-            }
+            let Some(TypeKind::Record(record)) = types.definition(declared).map(TypeDef::kind)
+            else {
+                return Value::Int(0);
+            };
+            let members = record.members().iter().map(|member| {
+                let ty = member_type(member, declared.args());
+                (
+                    member.name_arc().clone(),
+                    default_within(&ty, types, budget),
+                )
+            });
+            Value::Object(Box::new(Object {
+                type_name: None,
+                members: members.collect(),
+            }))
         }
-        Type::ByRef(inner) => default_value(inner, types),
+        Type::ByRef(inner) => default_within(inner, types, budget),
         _ => Value::Null,
     }
 }
@@ -303,6 +327,79 @@ pub(crate) fn specialised(
         }
         _ => decode(declared),
     }
+}
+
+/// The lengths of a multi-dimensional array, by its first rows.
+pub(crate) fn dimensions(value: &Value, rank: u8) -> Result<Vec<usize>> {
+    let mut lengths = Vec::with_capacity(rank.into());
+    let mut level = Some(value);
+    for _ in 0..rank {
+        match level {
+            Some(Value::List(items)) => {
+                lengths.push(items.len());
+                level = items.first();
+            }
+            Some(other) => return Err(mismatch(other.kind(), "multi-dimensional array")),
+            // An empty outer level has no inner ones to measure.
+            None => lengths.push(0),
+        }
+    }
+    Ok(lengths)
+}
+
+/// The items of a multi-dimensional array row by row; all rows of a level are equally long.
+pub(crate) fn flatten_rows<'a>(
+    value: &'a Value,
+    lengths: &[usize],
+    out: &mut Vec<&'a Value>,
+) -> Result<()> {
+    let Some((length, inner)) = lengths.split_first() else {
+        out.push(value);
+        return Ok(());
+    };
+    match value {
+        Value::List(items) if items.len() == *length => {
+            for (i, item) in items.iter().enumerate() {
+                flatten_rows(item, inner, out).in_item(i)?;
+            }
+            Ok(())
+        }
+        Value::List(items) => Err(CodecError::new(format!(
+            "a row of {} items beside one of {length}",
+            items.len()
+        ))),
+        other => Err(mismatch(other.kind(), "multi-dimensional array")),
+    }
+}
+
+/// A multi-dimensional array of its items, row by row. Without items there is nothing to show of
+/// its lengths.
+pub(crate) fn rows(mut items: Vec<Value>, lengths: &[usize]) -> Result<Value> {
+    let product = lengths
+        .iter()
+        .try_fold(1_usize, |total, length| total.checked_mul(*length));
+    if product != Some(items.len()) {
+        return Err(CodecError::new(format!(
+            "{} items for an array of {lengths:?}",
+            items.len()
+        )));
+    }
+    if items.is_empty() {
+        return Ok(Value::List(items));
+    }
+    for length in lengths.iter().skip(1).rev() {
+        let mut rest = items.into_iter();
+        let mut level = Vec::new();
+        loop {
+            let row: Vec<Value> = rest.by_ref().take(*length).collect();
+            if row.is_empty() {
+                break;
+            }
+            level.push(Value::List(row));
+        }
+        items = level;
+    }
+    Ok(Value::List(items))
 }
 
 /// An integer of a scalar type, checked against its range.

@@ -12,6 +12,8 @@ pub(crate) const DAY: i64 = 24 * HOUR;
 pub(crate) const MAX_DAY: i32 = 3_652_058;
 /// 9999-12-31T23:59:59.9999999.
 pub(crate) const MAX_TICKS: i64 = (MAX_DAY as i64 + 1) * DAY - 1;
+/// 1970-01-01 in ticks.
+pub(crate) const UNIX_EPOCH: i64 = 719_162 * DAY;
 /// Greatest offset from UTC, either way.
 const MAX_OFFSET_MINUTES: i16 = 14 * 60;
 

@@ -154,6 +154,7 @@ pub(super) fn types(
             check_base(own, &types)?;
             struct_fields(index, &types, &mut vec![None; decls.len()])
                 .map_err(|message| own.declaration.error(message))?;
+            check_growth(index, &types).map_err(|message| own.declaration.error(message))?;
         }
     }
     Ok(types)
@@ -532,6 +533,75 @@ fn check_base(own: &Own<'_>, types: &Types) -> Result<()> {
             .declaration
             .error(format!("the base {} is not a class", base.name()))),
     }
+}
+
+/// Refuses a generic type that leads to itself with ever longer type arguments, such as a `Node<T>`
+/// with a `Node<List<T>>`: following it would not end.
+fn check_growth(index: usize, types: &Types) -> std::result::Result<(), String> {
+    let Some(definition) = types.definitions.get(index) else {
+        return Ok(());
+    };
+    for ty in member_types(&definition.kind) {
+        for declared in declared_in(ty) {
+            let grows = declared
+                .args
+                .iter()
+                .any(|arg| arg.is_open() && !matches!(arg, Type::Parameter(_)));
+            if grows && reaches(declared.index as usize, index, types) {
+                return Err(format!(
+                    "{} leads to itself through {ty} with ever longer type arguments",
+                    definition.name
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn member_types(kind: &TypeKind) -> impl Iterator<Item = &Type> {
+    let record = match kind {
+        TypeKind::Record(record) => Some(record),
+        _ => None,
+    };
+    record.into_iter().flat_map(|record| {
+        let members = record.members.iter().map(|member| &member.ty);
+        members.chain(record.base.as_ref())
+    })
+}
+
+/// All uses of declared types inside a type, itself included.
+fn declared_in(ty: &Type) -> Vec<&DeclaredRef> {
+    let mut found = Vec::new();
+    let mut open = vec![ty];
+    while let Some(ty) = open.pop() {
+        if let Type::Declared(declared) = ty {
+            found.push(&**declared);
+        }
+        open.extend(ty.arguments());
+    }
+    found
+}
+
+/// Whether the members of one definition lead to another.
+fn reaches(from: usize, to: usize, types: &Types) -> bool {
+    let mut seen = HashSet::new();
+    let mut open = vec![from];
+    while let Some(index) = open.pop() {
+        if index == to {
+            return true;
+        }
+        let Some(definition) = types.definitions.get(index).filter(|_| seen.insert(index)) else {
+            continue;
+        };
+        for ty in member_types(&definition.kind) {
+            open.extend(
+                declared_in(ty)
+                    .iter()
+                    .map(|declared| declared.index as usize),
+            );
+        }
+    }
+    false
 }
 
 /// Counts the fields of a struct, through structs inside it; a struct can not contain itself.

@@ -134,7 +134,7 @@ impl Type {
     }
 
     /// The type arguments, also of arrays and nullables.
-    fn arguments(&self) -> &[Type] {
+    pub(super) fn arguments(&self) -> &[Type] {
         match self {
             Type::Nullable(inner) | Type::Array(inner, _) | Type::ByRef(inner) => {
                 std::slice::from_ref(inner)

@@ -1,8 +1,7 @@
 //! Keys of dictionaries, which JSON holds as text.
 
 use super::escape::Dialect;
-use super::read::{float, integer, named_float, string_scalar};
-use super::write::scalar_text;
+use super::scalar::{float, integer, named_float, scalar_text, string_scalar};
 use crate::codec::error::{CodecError, Result};
 use crate::codec::schema::{definition, enum_value, mismatch, unusable};
 use crate::codec::value::Value;

@@ -9,15 +9,17 @@ mod key;
 mod raw;
 mod read;
 mod reader;
+mod scalar;
 mod write;
 
 pub use escape::Dialect;
 pub use raw::RawJson;
 
 pub(crate) use raw::skip;
-pub(crate) use read::read;
+pub(crate) use read::{read, untyped};
 pub(crate) use reader::{Reader, Token};
-pub(crate) use write::{tuple_items, version_text, write};
+pub(crate) use scalar::{guid, version_text};
+pub(crate) use write::{tuple_items, write};
 
 use super::error::Result;
 use super::value::Value;

@@ -5,15 +5,13 @@ use std::collections::HashMap;
 use super::base64;
 use super::escape::Dialect;
 use super::key::{self, has_text_key};
-use super::raw;
+use super::raw::{self, RawJson};
 use super::reader::{Reader, Token};
+use super::scalar::{float, integer, named_float, string_scalar};
 use crate::codec::error::{CodecError, Place, Result};
-use crate::codec::number::Half;
 use crate::codec::schema::{
-    concrete, default_value, definition, member_type, mismatch, object, out_of_range, unusable,
-    with_article,
+    concrete, default_value, definition, member_type, mismatch, object, unusable, with_article,
 };
-use crate::codec::time_text;
 use crate::codec::value::Value;
 use crate::contract::{
     DeclaredRef, EnumDef, MemberKind, RecordDef, Scalar, Shape, Type, TypeDef, TypeKind, Types,
@@ -89,9 +87,6 @@ impl Context<'_> {
                 }
             }
             Type::Parameter(_) => Err(unusable(ty, "JSON")),
-            // The enum may grow.
-            #[allow(unreachable_patterns)]
-            other => Err(unusable(other, "JSON")),
         }
     }
 
@@ -514,104 +509,47 @@ fn any(reader: &mut Reader<'_>) -> Result<Value> {
     }
 }
 
-/// An integer of a scalar type from its text.
-pub(super) fn integer(text: &str, scalar: Scalar) -> Result<Value> {
-    if text.contains(['.', 'e', 'E']) {
-        return Err(CodecError::new(format!("{text} is no integer")));
-    }
-    let value = match scalar {
-        Scalar::UInt128 => text.parse::<u128>().ok().map(Value::from),
-        _ => text
-            .parse::<i64>()
-            .map(i128::from)
-            .or_else(|_| text.parse::<i128>())
-            .ok()
-            .filter(|value| {
-                scalar.integer_range().is_some_and(|(min, max)| (min..=max).contains(value))
-                    // An unsigned -0 is refused by .NET.
-                    && !(text.starts_with('-') && *value >= 0 && is_unsigned(scalar))
-            })
-            .map(Value::from),
-    };
-    value.ok_or_else(|| out_of_range(text, scalar.short_name()))
+/// JSON by what it is: numbers become integers where they are some, else doubles.
+pub(crate) fn untyped(json: &RawJson) -> Result<Value> {
+    untyped_value(&mut Reader::new(json.as_str()))
 }
 
-fn is_unsigned(scalar: Scalar) -> bool {
-    scalar.integer_range().is_some_and(|(min, _)| min == 0)
-}
-
-/// A `Half`, `float`, `double` or `decimal` from a JSON number.
-pub(super) fn float(text: &str, scalar: Scalar) -> Result<Value> {
-    let not_a_number = || CodecError::new("not a number");
-    Ok(match scalar {
-        Scalar::Single => Value::Single(text.parse().map_err(|_| not_a_number())?),
-        Scalar::Double => Value::Double(text.parse().map_err(|_| not_a_number())?),
-        Scalar::Half => {
-            let half = Half::from_f64(text.parse().map_err(|_| not_a_number())?);
-            if !half.is_finite() {
-                return Err(out_of_range(text, "Half"));
-            }
-            Value::Half(half)
+fn untyped_value(reader: &mut Reader<'_>) -> Result<Value> {
+    Ok(match reader.peek()? {
+        Token::Null => {
+            reader.null()?;
+            Value::Null
         }
-        _ => Value::Decimal(
-            text.parse()
-                .map_err(|e| CodecError::new(format!("{text}: {e}")))?,
-        ),
-    })
-}
-
-/// `NaN`, `Infinity` and `-Infinity`.
-pub(super) fn named_float(text: &str, scalar: Scalar) -> Option<Value> {
-    let value = match text {
-        // With the bits that NaN has in .NET.
-        "NaN" => f64::from_bits(0xFFF8_0000_0000_0000),
-        "Infinity" => f64::INFINITY,
-        "-Infinity" => f64::NEG_INFINITY,
-        _ => return None,
-    };
-    Some(match scalar {
-        Scalar::Half => Value::Half(Half::from_f64(value)),
-        Scalar::Single => Value::Single(value as f32),
-        _ => Value::Double(value),
-    })
-}
-
-/// A scalar that JSON holds as a string.
-pub(super) fn string_scalar(
-    text: &str,
-    scalar: Scalar,
-) -> std::result::Result<Value, &'static str> {
-    Ok(match scalar {
-        Scalar::String => Value::String(text.into()),
-        Scalar::Char => {
-            let mut units = text.encode_utf16();
-            match (units.next(), units.next()) {
-                (Some(unit), None) => Value::Char(unit),
-                _ => return Err("not exactly one UTF-16 unit"),
+        Token::True | Token::False => Value::Bool(reader.bool()?),
+        Token::String => Value::String(reader.string()?.into_owned()),
+        Token::Number => {
+            let text = reader.number()?;
+            match text
+                .parse::<i64>()
+                .map(Value::from)
+                .or_else(|_| text.parse::<u64>().map(Value::from))
+            {
+                // An integer has no -0.
+                Ok(number) if text != "-0" => number,
+                _ => float(text, Scalar::Double)?,
             }
         }
-        Scalar::Guid => Value::Guid(guid(text).ok_or("not a Guid with hyphens")?),
-        Scalar::DateTime => Value::DateTime(time_text::read_date_time(text)?),
-        Scalar::DateTimeOffset => Value::DateTimeOffset(time_text::read_date_time_offset(text)?),
-        Scalar::TimeSpan => Value::TimeSpan(time_text::read_time_span(text)?),
-        Scalar::DateOnly => Value::DateOnly(time_text::read_date_only(text)?),
-        Scalar::TimeOnly => Value::TimeOnly(time_text::read_time_only(text)?),
-        Scalar::Version => Value::Version(time_text::read_version(text)?),
-        Scalar::Uri => {
-            if ["http://", "https://", "ws://", "wss://", "ftp://"].contains(&text) {
-                return Err("a URI without a host");
+        Token::Array => {
+            reader.enter()?;
+            let mut items = Vec::new();
+            while reader.next_item(items.is_empty())? {
+                items.push(untyped_value(reader)?);
             }
-            Value::String(text.into())
+            Value::List(items)
         }
-        _ => return Err("not a string"),
+        Token::Object => {
+            reader.enter()?;
+            let mut entries = Vec::new();
+            while let Some(name) = reader.next_member(entries.is_empty())? {
+                let value = untyped_value(reader)?;
+                entries.push((Value::String(name.into_owned()), value));
+            }
+            Value::Map(entries)
+        }
     })
-}
-
-/// The `D` form, in either case.
-pub(crate) fn guid(text: &str) -> Option<uuid::Uuid> {
-    let hyphens = text.len() == 36
-        && [8, 13, 18, 23]
-            .iter()
-            .all(|at| text.as_bytes()[*at] == b'-');
-    hyphens.then(|| uuid::Uuid::try_parse(text).ok()).flatten()
 }

@@ -6,13 +6,13 @@ use super::key;
 use super::raw;
 use super::read::ITEMS;
 use super::reader::Reader;
+use super::scalar::{scalar_of, scalar_text};
 use crate::codec::error::{CodecError, Place, Result};
-use crate::codec::number::{write_f32, write_f64, write_half};
+use crate::codec::number::write_i64;
 use crate::codec::schema::{
     self, MAX_BINARY_DEPTH, MAX_DEPTH, concrete, definition, enum_value, member_type, member_value,
     mismatch, unusable,
 };
-use crate::codec::time_text;
 use crate::codec::value::{Object, Value};
 use crate::contract::{DeclaredRef, RecordDef, Scalar, Shape, Type, TypeKind, Types};
 
@@ -162,7 +162,7 @@ impl Writer<'_> {
             }
             Value::Int(number) if scalar.is_integer() => {
                 schema::integer(value, scalar)?;
-                push_int(self.out, *number);
+                write_i64(self.out, *number);
             }
             _ => {
                 let text = scalar_text(value, scalar, self.dialect)?;
@@ -209,7 +209,7 @@ impl Writer<'_> {
             Value::Bytes(bytes) if *item == Type::Scalar(Scalar::Byte) => {
                 for byte in bytes {
                     self.separate(start, b'[');
-                    push_int(self.out, i64::from(*byte));
+                    write_i64(self.out, i64::from(*byte));
                 }
             }
             _ => return Err(mismatch(value.kind(), &ty.to_string())),
@@ -484,30 +484,6 @@ pub(crate) fn tuple_items<'a>(value: &'a Value, ty: &Type, args: &[Type]) -> Res
     }
 }
 
-/// The scalar type that a value is by itself.
-fn scalar_of(value: &Value) -> Scalar {
-    match value {
-        Value::Bool(_) => Scalar::Bool,
-        Value::Int(_) => Scalar::Int64,
-        Value::UInt(_) => Scalar::UInt64,
-        Value::Int128(_) => Scalar::Int128,
-        Value::UInt128(_) => Scalar::UInt128,
-        Value::Half(_) => Scalar::Half,
-        Value::Single(_) => Scalar::Single,
-        Value::Double(_) => Scalar::Double,
-        Value::Decimal(_) => Scalar::Decimal,
-        Value::Char(_) => Scalar::Char,
-        Value::Guid(_) => Scalar::Guid,
-        Value::DateTime(_) => Scalar::DateTime,
-        Value::DateTimeOffset(_) => Scalar::DateTimeOffset,
-        Value::TimeSpan(_) => Scalar::TimeSpan,
-        Value::DateOnly(_) => Scalar::DateOnly,
-        Value::TimeOnly(_) => Scalar::TimeOnly,
-        Value::Version(_) => Scalar::Version,
-        _ => Scalar::String,
-    }
-}
-
 fn untyped_key(key: &Value, dialect: Dialect) -> Result<String> {
     match key {
         Value::Bool(true) => Ok("True".into()),
@@ -518,85 +494,4 @@ fn untyped_key(key: &Value, dialect: Dialect) -> Result<String> {
         Value::Json(_) => Err(CodecError::new("JSON can not be a key in JSON")),
         other => scalar_text(other, scalar_of(other), dialect),
     }
-}
-
-fn push_int(out: &mut Vec<u8>, value: i64) {
-    use std::io::Write as _;
-    // Writing to a vector does not fail.
-    let _ = write!(out, "{value}");
-}
-
-/// The text of a scalar, without quotes.
-pub(super) fn scalar_text(value: &Value, scalar: Scalar, dialect: Dialect) -> Result<String> {
-    let finite = |name: &str, is_nan: bool, negative: bool| match dialect {
-        Dialect::Wire => Err(CodecError::new(format!(
-            "JSON has no form for a {name} that is not finite"
-        ))),
-        Dialect::Text => Ok(match (is_nan, negative) {
-            (true, _) => "NaN",
-            (false, false) => "Infinity",
-            (false, true) => "-Infinity",
-        }
-        .to_owned()),
-    };
-    let ascii = |write: &dyn Fn(&mut Vec<u8>)| {
-        let mut out = Vec::new();
-        write(&mut out);
-        // Digits, signs and points.
-        String::from_utf8(out).unwrap_or_default()
-    };
-    Ok(match scalar {
-        Scalar::Bool => schema::boolean(value)?.to_string(),
-        Scalar::UInt128 => match value.as_u128() {
-            Some(number) => number.to_string(),
-            None => schema::integer(value, scalar)?.to_string(),
-        },
-        _ if scalar.is_integer() => schema::integer(value, scalar)?.to_string(),
-        Scalar::Half => match schema::half(value)? {
-            half if half.is_finite() => ascii(&|out| write_half(out, half)),
-            half => {
-                let number = half.to_f32();
-                finite("Half", number.is_nan(), number < 0.0)?
-            }
-        },
-        Scalar::Single => match schema::single(value)? {
-            number if number.is_finite() => ascii(&|out| write_f32(out, number)),
-            number => finite("float", number.is_nan(), number < 0.0)?,
-        },
-        Scalar::Double => match schema::double(value)? {
-            number if number.is_finite() => ascii(&|out| write_f64(out, number)),
-            number => finite("double", number.is_nan(), number < 0.0)?,
-        },
-        Scalar::Decimal => schema::decimal(value)?.to_string(),
-        Scalar::Char => match char::from_u32(schema::character(value)?.into()) {
-            Some(c) => c.to_string(),
-            None => {
-                return Err(CodecError::new(
-                    "half of a surrogate pair has no form in JSON",
-                ));
-            }
-        },
-        Scalar::String | Scalar::Uri => schema::text(value, scalar.short_name())?.to_owned(),
-        Scalar::Guid => schema::guid(value)?.to_string(),
-        Scalar::DateTime => time_text::date_time(schema::date_time(value)?),
-        Scalar::DateTimeOffset => time_text::date_time_offset(schema::date_time_offset(value)?),
-        Scalar::TimeSpan => time_text::time_span(schema::time_span(value)?),
-        Scalar::DateOnly => time_text::date_only(schema::date_only(value)?),
-        Scalar::TimeOnly => time_text::time_only(schema::time_only(value)?),
-        Scalar::Version => version_text(schema::version(value)?)?,
-        _ => return Err(mismatch(value.kind(), scalar.short_name())),
-    })
-}
-
-/// The numbers of a version up to the first that is missing.
-pub(crate) fn version_text(parts: [i32; 4]) -> Result<String> {
-    let count = parts.iter().take_while(|part| **part >= 0).count();
-    if count < 2 || parts[count..].iter().any(|part| *part >= 0) {
-        return Err(CodecError::new("a version has two to four numbers"));
-    }
-    Ok(parts[..count]
-        .iter()
-        .map(i32::to_string)
-        .collect::<Vec<_>>()
-        .join("."))
 }

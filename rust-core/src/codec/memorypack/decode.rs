@@ -220,14 +220,6 @@ impl Decoder<'_> {
         let raw = Raw::of(item, self.types);
         let size = raw.as_ref().map_or(1, |raw| raw.size);
         let count = self.reader.collection_header(size)?.unwrap_or_default();
-        let product = lengths
-            .iter()
-            .try_fold(1_usize, |total, length| total.checked_mul(*length));
-        if product != Some(count) {
-            return Err(CodecError::new(format!(
-                "{count} items for an array of {lengths:?}"
-            )));
-        }
         let mut items = Vec::with_capacity(count.min(FIRST_ITEMS));
         for i in 0..count {
             items.push(
@@ -238,23 +230,7 @@ impl Decoder<'_> {
                 .in_item(i)?,
             );
         }
-        // Without items there is nothing to show of the other lengths.
-        if count == 0 {
-            return Ok(Value::List(Vec::new()));
-        }
-        for length in lengths[1..].iter().rev() {
-            let mut rest = items.into_iter();
-            let mut rows = Vec::new();
-            loop {
-                let row: Vec<Value> = rest.by_ref().take(*length).collect();
-                if row.is_empty() {
-                    break;
-                }
-                rows.push(Value::List(row));
-            }
-            items = rows;
-        }
-        Ok(Value::List(items))
+        schema::rows(items, &lengths)
     }
 
     fn map(&mut self, key: &Type, value: &Type, depth: usize) -> Result<Value> {

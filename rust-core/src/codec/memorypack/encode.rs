@@ -225,57 +225,22 @@ impl Encoder<'_> {
             self.out.u8(NULL_OBJECT);
             return Ok(());
         }
-        let mut lengths = Vec::new();
-        let mut level = value;
-        for _ in 0..rank {
-            let Value::List(items) = level else {
-                // An empty outer level has no inner ones to measure.
-                lengths.push(0);
-                continue;
-            };
-            length(items.len())?;
-            lengths.push(items.len());
-            level = items.first().unwrap_or(&Value::Null);
-        }
+        let lengths = schema::dimensions(value, rank)?;
+        let mut items = Vec::new();
+        schema::flatten_rows(value, &lengths, &mut items)?;
+        length(items.len())?;
         self.out.u8(rank + 1);
         for length in &lengths {
             self.out.i32(*length as i32);
         }
-        let total = lengths
-            .iter()
-            .try_fold(1_usize, |total, length| total.checked_mul(*length))
-            .ok_or_else(|| CodecError::new("too many items"))?;
-        length(total)?;
-        self.out.i32(total as i32);
+        self.out.collection_header(Some(items.len()));
         let raw = Raw::of(item, self.types);
-        self.row(value, item, raw.as_ref(), &lengths, depth)
-    }
-
-    fn row(
-        &mut self,
-        value: &Value,
-        item: &Type,
-        raw: Option<&Raw>,
-        lengths: &[usize],
-        depth: usize,
-    ) -> Result<()> {
-        let Some((length, inner)) = lengths.split_first() else {
-            return match raw {
+        for (i, value) in items.into_iter().enumerate() {
+            match &raw {
                 Some(raw) => self.raw(value, raw),
                 None => self.nested(value, item, depth),
-            };
-        };
-        let Value::List(items) = value else {
-            return Err(mismatch(value.kind(), "multi-dimensional array"));
-        };
-        if items.len() != *length {
-            return Err(CodecError::new(format!(
-                "a row of {} items beside one of {length}",
-                items.len()
-            )));
-        }
-        for (i, value) in items.iter().enumerate() {
-            self.row(value, item, raw, inner, depth).in_item(i)?;
+            }
+            .in_item(i)?;
         }
         Ok(())
     }

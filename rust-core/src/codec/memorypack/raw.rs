@@ -9,7 +9,9 @@ use crate::codec::decimal::Decimal;
 use crate::codec::error::{CodecError, Place, Result};
 use crate::codec::json::tuple_items;
 use crate::codec::number::Half;
-use crate::codec::schema::{self, check_members, integer, member_type, member_value, mismatch};
+use crate::codec::schema::{
+    self, MAX_FIELDS, check_members, integer, member_type, member_value, mismatch,
+};
 use crate::codec::time::{
     DateOnly, DateTime, DateTimeKind, DateTimeOffset, MAX_TICKS, TimeOnly, TimeSpan,
 };
@@ -83,6 +85,13 @@ fn is_primitive(ty: &Type, types: &Types) -> bool {
 impl Raw {
     /// The layout of a type; `None` if it is or contains a reference, or is not known.
     pub(super) fn of(ty: &Type, types: &Types) -> Option<Raw> {
+        let mut budget = MAX_FIELDS;
+        Raw::within(ty, types, &mut budget)
+    }
+
+    /// The layout, as long as there are no more fields than `budget`.
+    fn within(ty: &Type, types: &Types, budget: &mut usize) -> Option<Raw> {
+        *budget = budget.checked_sub(1)?;
         match ty {
             Type::Scalar(scalar) => {
                 let (size, align) = scalar_layout(*scalar)?;
@@ -93,7 +102,7 @@ impl Raw {
                 })
             }
             Type::Nullable(inner) => {
-                let inner = Raw::of(inner, types)?;
+                let inner = Raw::within(inner, types, budget)?;
                 Some(Raw {
                     size: inner.align + inner.size.next_multiple_of(inner.align),
                     align: inner.align,
@@ -101,8 +110,8 @@ impl Raw {
                 })
             }
             Type::Framework(framework, args) => match framework.shape() {
-                Shape::Pair => Raw::sequential(args, ty, types),
-                Shape::ValueTuple => Raw::automatic(args, ty, types),
+                Shape::Pair => Raw::sequential(args, ty, types, budget),
+                Shape::ValueTuple => Raw::automatic(args, ty, types, budget),
                 _ => None,
             },
             Type::Declared(declared) => match types.definition(declared)?.kind() {
@@ -119,7 +128,8 @@ impl Raw {
                     let mut align = 1;
                     let mut fields = Vec::new();
                     for member in record.members() {
-                        let raw = Raw::of(&member_type(member, declared.args()), types)?;
+                        let ty = member_type(member, declared.args());
+                        let raw = Raw::within(&ty, types, budget)?;
                         at = at.next_multiple_of(raw.align);
                         align = align.max(raw.align);
                         let size = raw.size;
@@ -140,12 +150,12 @@ impl Raw {
     }
 
     /// Fields in the order of their declaration.
-    fn sequential(args: &[Type], ty: &Type, types: &Types) -> Option<Raw> {
+    fn sequential(args: &[Type], ty: &Type, types: &Types, budget: &mut usize) -> Option<Raw> {
         let mut at = 0_usize;
         let mut align = 1;
         let mut fields = Vec::new();
         for arg in args {
-            let raw = Raw::of(arg, types)?;
+            let raw = Raw::within(arg, types, budget)?;
             at = at.next_multiple_of(raw.align);
             align = align.max(raw.align);
             let size = raw.size;
@@ -160,10 +170,10 @@ impl Raw {
     }
 
     /// Fields as the runtime puts them: primitives by size, the greatest first, then structs.
-    fn automatic(args: &[Type], ty: &Type, types: &Types) -> Option<Raw> {
+    fn automatic(args: &[Type], ty: &Type, types: &Types, budget: &mut usize) -> Option<Raw> {
         let raws = args
             .iter()
-            .map(|arg| Raw::of(arg, types))
+            .map(|arg| Raw::within(arg, types, budget))
             .collect::<Option<Vec<_>>>()?;
         let mut order: Vec<usize> = (0..args.len()).collect();
         order.sort_by_key(|i| match is_primitive(&args[*i], types) {
