@@ -7,7 +7,7 @@ use std::time::Duration;
 use witrpc::client::{Client, RetryPolicy};
 use witrpc::resilience::engine::State;
 use witrpc::resilience::reconnect::ReconnectOptions;
-use witrpc::server::{Fault, Server, ServiceBuilder};
+use witrpc::server::{Fault, Server, ServerLimits, ServiceBuilder};
 use witrpc::{ErrorCode, Outcome};
 
 fn service(count: Arc<AtomicUsize>) -> ServiceBuilder {
@@ -198,4 +198,42 @@ async fn many_calls_share_one_connection() {
     }
     assert_eq!(count.load(Ordering::SeqCst), 6400);
     assert_eq!(server.stats().executed, 6400);
+}
+
+#[tokio::test]
+async fn a_call_that_its_handler_refused_runs_when_it_is_repeated() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let service = ServiceBuilder::open("Demo.IEcho").handle("int Busy()", {
+        let runs = runs.clone();
+        move |_, ()| {
+            let run = runs.fetch_add(1, Ordering::SeqCst);
+            async move {
+                match run {
+                    0 => Err(Fault::overloaded("not now")),
+                    run => Ok(run),
+                }
+            }
+        }
+    });
+    let server = Server::builder()
+        .listen("tcp://127.0.0.1:0")
+        .service(service)
+        .limits(ServerLimits {
+            retry_after: Duration::from_millis(1),
+            ..ServerLimits::default()
+        })
+        .start()
+        .await
+        .unwrap();
+    let retry = RetryPolicy::new()
+        .initial_delay(Duration::from_millis(1))
+        .mark_deduplicated(["Busy"]);
+    let client = Client::builder(&server.endpoints()[0].to_string())
+        .retry(retry)
+        .build()
+        .unwrap();
+    client.connect().await.unwrap();
+    let echo = client.service("Demo.IEcho").unwrap();
+    assert_eq!(echo.call::<usize>("int Busy()", ()).await.unwrap(), 1);
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
 }

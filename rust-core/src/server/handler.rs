@@ -98,7 +98,7 @@ impl Fault {
         }
     }
 
-    /// A status and texts of one's own.
+    /// A status and texts of one's own. Status 503 means [`overloaded`](Self::overloaded).
     pub fn with_status(status: i32, message: impl Into<String>, details: Option<String>) -> Self {
         Self {
             status,
@@ -115,8 +115,9 @@ impl Fault {
         Self::with_status(status::INTERNAL_SERVER_ERROR, OUTCOME_UNKNOWN_TEXT, None)
     }
 
-    /// Refused for load, before anything began.
-    pub(super) fn overloaded(message: &str) -> Self {
+    /// The handler refuses for now, and has done nothing yet (status 503). That is not remembered:
+    /// a repetition of the call runs, and a retry policy may make one.
+    pub fn overloaded(message: impl Into<String>) -> Self {
         Self::with_status(status::TRANSPORT_ERROR, message, None)
     }
 
