@@ -229,7 +229,8 @@ impl Dispatch {
                 invocation_id: request.invocation_id,
                 principal,
                 peer: connection.peer(),
-                connection: connection.id(),
+                connection_id: connection.id(),
+                connection: Arc::downgrade(connection),
                 publisher: self.publisher.clone(),
             },
         }))
