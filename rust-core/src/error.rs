@@ -112,6 +112,7 @@ struct Inner {
     details: Option<String>,
     outcome: Outcome,
     attempts: u32,
+    replayed: bool,
     retry_after_ms: Option<u32>,
 }
 
@@ -127,6 +128,7 @@ impl Error {
             details: None,
             outcome: Outcome::NotSent,
             attempts: 0,
+            replayed: false,
             retry_after_ms: None,
         }))
     }
@@ -191,6 +193,12 @@ impl Error {
         self.0.attempts
     }
 
+    /// True if the server answered from its memory: an earlier attempt had been executed and failed
+    /// so.
+    pub fn replayed(&self) -> bool {
+        self.0.replayed
+    }
+
     /// True if the same call may succeed later and repeating it is known not to execute it twice:
     /// it was not sent, or the server refused it before it began.
     pub fn is_retryable(&self) -> bool {
@@ -220,6 +228,11 @@ impl Error {
 
     pub(crate) fn with_attempts(mut self, attempts: u32) -> Self {
         self.0.attempts = attempts;
+        self
+    }
+
+    pub(crate) fn with_replayed(mut self, replayed: bool) -> Self {
+        self.0.replayed = replayed;
         self
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use witrpc::client::{Client, RetryPolicy};
 use witrpc::resilience::engine::State;
 use witrpc::resilience::reconnect::ReconnectOptions;
-use witrpc::server::{Fault, Server, ServiceBuilder};
+use witrpc::server::{Fault, Server, ServerLimits, ServiceBuilder};
 use witrpc::{ErrorCode, Outcome};
 
 fn service(count: Arc<AtomicUsize>) -> ServiceBuilder {
@@ -212,4 +212,124 @@ async fn a_dropped_server_leaves_its_port_at_once() {
             .await
             .unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_call_that_its_handler_refused_runs_when_it_is_repeated() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let service = ServiceBuilder::open("Demo.IEcho").handle("int Busy()", {
+        let runs = runs.clone();
+        move |_, ()| {
+            let run = runs.fetch_add(1, Ordering::SeqCst);
+            async move {
+                match run {
+                    0 => Err(Fault::overloaded("not now")),
+                    run => Ok(run),
+                }
+            }
+        }
+    });
+    let server = Server::builder()
+        .listen("tcp://127.0.0.1:0")
+        .service(service)
+        .limits(ServerLimits {
+            retry_after: Duration::from_millis(1),
+            ..ServerLimits::default()
+        })
+        .start()
+        .await
+        .unwrap();
+    let retry = RetryPolicy::new()
+        .initial_delay(Duration::from_millis(1))
+        .mark_deduplicated(["Busy"]);
+    let client = Client::builder(&server.endpoints()[0].to_string())
+        .retry(retry)
+        .build()
+        .unwrap();
+    client.connect().await.unwrap();
+    let echo = client.service("Demo.IEcho").unwrap();
+    assert_eq!(echo.call::<usize>("int Busy()", ()).await.unwrap(), 1);
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+}
+
+/// A service whose `Cut` counts its runs, closes the connection, and then ends as it is told.
+fn cutting(runs: Arc<AtomicUsize>) -> ServiceBuilder {
+    ServiceBuilder::open("Demo.IEcho").handle("int Cut(bool fail)", move |call, (fail,)| {
+        let run = runs.fetch_add(1, Ordering::SeqCst) + 1;
+        if run == 1 {
+            call.drop_connection();
+        }
+        async move {
+            match fail {
+                true => Err(Fault::new("on purpose")),
+                false => Ok(run),
+            }
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_call_whose_connection_is_dropped_is_answered_from_memory() {
+    for fail in [false, true] {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let server = Server::builder()
+            .listen("tcp://127.0.0.1:0")
+            .service(cutting(runs.clone()))
+            .start()
+            .await
+            .unwrap();
+        let client = Client::builder(&server.endpoints()[0].to_string())
+            .reconnect(ReconnectOptions {
+                initial_delay: Duration::from_millis(1),
+                ..ReconnectOptions::default()
+            })
+            .retry(
+                RetryPolicy::new()
+                    .initial_delay(Duration::from_millis(1))
+                    .mark_deduplicated(["Cut"]),
+            )
+            .build()
+            .unwrap();
+        client.connect().await.unwrap();
+        let echo = client.service("Demo.IEcho").unwrap();
+        let result = echo.call::<usize>("int Cut(bool)", (fail,)).encoded().await;
+        match result {
+            Ok(answer) => {
+                assert!(!fail && answer.replayed && answer.attempts == 2);
+                assert_eq!(answer.data.as_deref(), Some(&b"1"[..]));
+            }
+            Err(error) => {
+                assert!(
+                    fail && error.replayed() && error.attempts() == 2,
+                    "{error:?}"
+                );
+                assert_eq!(error.details(), Some("on purpose"));
+            }
+        }
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+        assert_eq!(client.stats().reconnects, 1);
+    }
+}
+
+#[tokio::test]
+async fn what_arrived_behind_the_call_that_dropped_the_connection_does_not_run() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let server = Server::builder()
+        .listen("tcp://127.0.0.1:0")
+        .service(cutting(runs.clone()))
+        .start()
+        .await
+        .unwrap();
+    let client = Client::builder(&server.endpoints()[0].to_string())
+        .build()
+        .unwrap();
+    client.connect().await.unwrap();
+    let echo = client.service("Demo.IEcho").unwrap();
+    let calls: Vec<_> = (0..10)
+        .map(|_| echo.call::<usize>("int Cut(bool)", (false,)).into_future())
+        .collect();
+    for call in calls {
+        assert_eq!(call.await.unwrap_err().outcome(), Outcome::Unknown);
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
 }

@@ -280,6 +280,7 @@ impl Driver {
                 return self.input(|engine, now| engine.link_failed(now, link, error));
             }
         };
+        tracing::debug!(%endpoint, "connected");
         let (mut reader, writer) = pump::split(stream, self.options.max_frame);
         {
             let mut core = self.core.lock();
@@ -291,6 +292,7 @@ impl Driver {
             self.settle(core, true);
         }
         let loss = self.read_link(link, &mut reader).await;
+        tracing::debug!(%endpoint, ?loss, "connection lost");
         let now = self.now();
         let mut core = self.core.lock();
         let io = core.link.take_if(|io| io.id == link);

@@ -151,11 +151,18 @@ impl Connection {
         if writer.pending.len() + outlet.session.pending_output() > self.limits.max_unsent_bytes {
             tracing::warn!(peer = %self.peer, "the client does not read: closing");
             outlet.writer = None;
+            drop(outlet);
             self.closing.notify_one();
             return;
         }
         write(&mut outlet.session);
         pump::flush(&self.outlet, outlet);
+    }
+
+    /// Closes the connection without sending anything more.
+    pub(super) fn drop_now(&self) {
+        self.outlet.lock().writer = None;
+        self.closing.notify_one();
     }
 
     pub(super) fn call_began(&self) {
@@ -211,7 +218,13 @@ impl Connection {
                 Ok(None) => return None,
                 Err(ending) => return Some(ending.to_string()),
             };
-            let received = self.outlet.lock().session.receive(&body);
+            let received = {
+                let mut outlet = self.outlet.lock();
+                if outlet.writer.is_none() {
+                    return Some("the server closed it".to_owned());
+                }
+                outlet.session.receive(&body)
+            };
             match received {
                 Ok(ServerReceived::Nothing) => {}
                 Ok(ServerReceived::Authorize { token, client_id }) => {

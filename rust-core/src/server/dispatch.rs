@@ -1,7 +1,7 @@
 //! From a request to its answer: token, method, arguments, room, repetition, handler.
 //!
-//! Owns the order of those checks. What refuses a call before its handler began is not remembered;
-//! what happened from there on is.
+//! Owns the order of those checks. What refuses a call before its handler began is not remembered,
+//! nor is a handler's own refusal for load (status 503); everything else that happened is.
 
 use std::collections::hash_map::DefaultHasher;
 use std::future::Future;
@@ -152,7 +152,10 @@ impl Dispatch {
         let call = match self.admit(connection, id, request) {
             Ok(Some(call)) => call,
             Ok(None) => return,
-            Err(fault) => return connection.respond(id, &self.refusal(connection, fault)),
+            Err(fault) => {
+                let response = fault.into_response();
+                return connection.respond(id, &self.refusal(connection, &response));
+            }
         };
         self.running.fetch_add(1, Ordering::AcqRel);
         self.executed.fetch_add(1, Ordering::Relaxed);
@@ -226,24 +229,27 @@ impl Dispatch {
                 invocation_id: request.invocation_id,
                 principal,
                 peer: connection.peer(),
-                connection: connection.id(),
+                connection_id: connection.id(),
+                connection: Arc::downgrade(connection),
                 publisher: self.publisher.clone(),
             },
         }))
     }
 
     /// The answer of a call that did not begin. A libwitrpc client is told when to come back.
-    fn refusal(&self, connection: &Connection, fault: Fault) -> Bytes {
-        let mut response = fault.into_response();
-        if response.status == status::TRANSPORT_ERROR && connection.peer_info().deduplicates {
-            let ms = u32::try_from(self.retry_after.as_millis()).unwrap_or(u32::MAX);
-            let fields = Extension {
-                retry_after_ms: Some(ms),
-                ..Extension::default()
-            };
-            response.extension = Some(fields.encode().into());
+    fn refusal(&self, connection: &Connection, response: &Response) -> Bytes {
+        if response.status != status::TRANSPORT_ERROR || !connection.peer_info().deduplicates {
+            return encode(response);
         }
-        encode(&response)
+        let ms = u32::try_from(self.retry_after.as_millis()).unwrap_or(u32::MAX);
+        let fields = Extension {
+            retry_after_ms: Some(ms),
+            ..Extension::default()
+        };
+        encode(&Response {
+            extension: Some(fields.encode().into()),
+            ..response.clone()
+        })
     }
 
     fn check_room(&self) -> Result<(), Fault> {
@@ -337,6 +343,10 @@ impl Dispatch {
             Ok(data) => Response::ok(data.filter(|blob| !blob.is_empty())),
             Err(fault) => fault.into_response(),
         };
+        if response.status == status::TRANSPORT_ERROR {
+            self.give_back(&connection, id, ticket, &response);
+            return drop(ended);
+        }
         let answer = encode(&response);
         // Stored before it is sent: a twin that comes in between must not run.
         let twins = match ticket {
@@ -353,6 +363,24 @@ impl Dispatch {
             }
         }
         drop(ended);
+    }
+
+    /// A handler refused its call: it is not remembered, so that a repetition may run.
+    fn give_back(
+        &self,
+        connection: &Connection,
+        id: Uuid,
+        ticket: Option<Ticket>,
+        response: &Response,
+    ) {
+        // Forgotten before it is said: whoever hears of it may come back at once.
+        let twins = ticket.map(|ticket| self.table.lock().abandon(ticket));
+        connection.respond(id, &self.refusal(connection, response));
+        for twin in twins.into_iter().flatten() {
+            if let Some(connection) = twin.connection.upgrade() {
+                connection.respond(twin.id, &self.refusal(&connection, response));
+            }
+        }
     }
 }
 

@@ -3,11 +3,12 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use uuid::Uuid;
 
+use super::connection::Connection;
 use super::publish::Publisher;
 use crate::codec::Value;
 use crate::contract::Method;
@@ -21,7 +22,8 @@ pub struct CallContext {
     pub(super) invocation_id: Uuid,
     pub(super) principal: Arc<str>,
     pub(super) peer: SocketAddr,
-    pub(super) connection: Uuid,
+    pub(super) connection_id: Uuid,
+    pub(super) connection: Weak<Connection>,
     pub(super) publisher: Publisher,
 }
 
@@ -48,7 +50,18 @@ impl CallContext {
 
     /// Id of the connection that the call came on.
     pub fn connection(&self) -> Uuid {
-        self.connection
+        self.connection_id
+    }
+
+    /// Closes the connection that the call came on, at once: nothing more is read from it or sent on
+    /// it, the answer of this call included. Calls that are running go on; what they come to is
+    /// remembered, so that their repetitions find it.
+    ///
+    /// For clients that must be thrown out, and for testing how a client takes an outage.
+    pub fn drop_connection(&self) {
+        if let Some(connection) = self.connection.upgrade() {
+            connection.drop_now();
+        }
     }
 
     /// Raises events. An event raised before the handler returns reaches the caller before the
@@ -98,7 +111,7 @@ impl Fault {
         }
     }
 
-    /// A status and texts of one's own.
+    /// A status and texts of one's own. Status 503 means [`overloaded`](Self::overloaded).
     pub fn with_status(status: i32, message: impl Into<String>, details: Option<String>) -> Self {
         Self {
             status,
@@ -115,8 +128,9 @@ impl Fault {
         Self::with_status(status::INTERNAL_SERVER_ERROR, OUTCOME_UNKNOWN_TEXT, None)
     }
 
-    /// Refused for load, before anything began.
-    pub(super) fn overloaded(message: &str) -> Self {
+    /// The handler refuses for now, and has done nothing yet (status 503). That is not remembered:
+    /// a repetition of the call runs, and a retry policy may make one.
+    pub fn overloaded(message: impl Into<String>) -> Self {
         Self::with_status(status::TRANSPORT_ERROR, message, None)
     }
 

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::connection::Registry;
 use crate::arguments::IntoArguments;
-use crate::codec::Codec;
+use crate::codec::{Codec, Value};
 use crate::contract::{Contract, Event, TypeName};
 use crate::error::{Error, ErrorCode, Result};
 use crate::wire::{Arguments, Call, ParameterType, TypeNames};
@@ -50,6 +50,15 @@ impl Publisher {
         let event = self.find(contract, event)?;
         let blobs = event
             .encode_args_json(self.0.codec, arguments)
+            .map_err(|e| Error::invalid_argument(format!("event {}: {e}", event.name())))?;
+        self.send(&event, &blobs)
+    }
+
+    /// Raises an event with typed values of the codec.
+    pub fn raise_values(&self, contract: &str, event: &str, arguments: &[Value]) -> Result<()> {
+        let event = self.find(contract, event)?;
+        let blobs = event
+            .encode_args(self.0.codec, arguments)
             .map_err(|e| Error::invalid_argument(format!("event {}: {e}", event.name())))?;
         self.send(&event, &blobs)
     }

@@ -10,6 +10,7 @@
 //!   that its client declared finished (its number is below the client's mark). A twin of it is
 //!   told that the outcome is unknown; it never runs.
 //! * The same id with another method or other arguments is an error.
+//! * A call that its own handler refused before it did anything is New again.
 //!
 //! Owns the table and its bounds; a Running record is never evicted. What is not in here: how calls
 //! are run and answered, and where records outlive the process.
@@ -249,6 +250,16 @@ impl<W> Table<W> {
         }
         while self.records.bytes() > self.options.max_bytes && self.evict_oldest() {}
         waiters
+    }
+
+    /// A call was refused by its own handler, before it had done anything: it is as if it had never
+    /// come. Returns its attached twins, who are refused too.
+    pub fn abandon(&mut self, ticket: Ticket) -> Vec<W> {
+        let Ticket(ticket) = ticket;
+        match self.remove(ticket).state {
+            State::Running(waiters) => waiters,
+            State::Done { .. } => Vec::new(),
+        }
     }
 
     /// Takes note of a client's mark, lets go of what is below it, and says whether this very call

@@ -59,6 +59,27 @@ fn a_twin_attaches_while_it_runs_and_gets_the_stored_answer_afterwards() {
 }
 
 #[test]
+fn an_abandoned_call_is_as_if_it_had_never_come() {
+    let mut table = table(|_| {});
+    let ticket = run(&mut table, at(0), &numbered(5, 5));
+    assert_eq!(
+        table.begin(at(0), &numbered(5, 5), 1, 7),
+        Admission::Attached
+    );
+    assert_eq!(table.abandon(ticket), [7]);
+    assert_eq!(table.stats().running, 0);
+    // Also with other arguments: nothing is left to compare with.
+    let Admission::New(ticket) = table.begin(at(1), &numbered(5, 5), 2, 0) else {
+        panic!("it was remembered");
+    };
+    table.finish(at(1), ticket, &answer("a"));
+    assert_eq!(
+        table.begin(at(2), &numbered(5, 5), 2, 0),
+        Admission::Replay(answer("a"))
+    );
+}
+
+#[test]
 fn another_caller_is_another_call_and_another_request_is_an_error() {
     let mut table = table(|_| {});
     let ticket = run(&mut table, at(0), &call("p", 1));

@@ -376,7 +376,9 @@ impl<T> Engine<T> {
             };
             return self.complete(index, Ok(answer));
         };
-        let error = error.with_retry_after(extension.retry_after_ms);
+        let error = error
+            .with_replayed(extension.replayed)
+            .with_retry_after(extension.retry_after_ms);
         match error.code() {
             ErrorCode::OutcomeUnknown => self.complete_failed(index, error),
             // Refused before it began: says nothing about other attempts.
