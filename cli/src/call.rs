@@ -187,7 +187,7 @@ impl Prepared {
             call = call.invocation_id(id);
         }
         let (sender, mut receiver) = oneshot::channel();
-        let cancel = call.spawn(|result| {
+        let cancel = call.spawn_encoded(|result| {
             let _ = sender.send(result);
         })?;
         let (result, signal) = tokio::select! {
