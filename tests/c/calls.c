@@ -28,7 +28,8 @@ static void errors_say_what_happened(void) {
   CHECK(witrpc_service_call(service, "void Forget()", "[]", NULL, NULL, &error) == WITRPC_REMOTE);
   CHECK(text_is(witrpc_error_details(error), "The handler gave no answer"));
   witrpc_error_free(error);
-  CHECK(witrpc_service_call(service, "void Nope()", "[]", NULL, NULL, &error) == WITRPC_BAD_REQUEST);
+  CHECK(witrpc_service_call(service, "void Nope()", "[]", NULL, NULL, &error) ==
+        WITRPC_BAD_REQUEST);
   witrpc_error_free(error);
   CHECK(witrpc_service_call(service, "int Add(int,int)", "[1,\"x\"]", NULL, NULL, &error) ==
         WITRPC_INVALID_ARGUMENT);
@@ -69,7 +70,8 @@ typedef struct {
   pthread_t thread;
 } ending;
 
-#define ENDING_INIT { COUNTER_INIT, COUNTER_INIT, -1, 0, NULL, NULL, 0 }
+#define ENDING_INIT                                                                                \
+  { COUNTER_INIT, COUNTER_INIT, -1, 0, NULL, NULL, 0 }
 
 static void ended(void *user_data, int32_t status, const witrpc_buffer *result,
                   const witrpc_error *error) {

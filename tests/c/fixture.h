@@ -52,7 +52,8 @@ static void start_server(const char *where) {
   witrpc_server_options *options = NULL;
   witrpc_buffer *text = NULL;
   witrpc_implementation_new("Demo.ITest", &implementation, NULL);
-  witrpc_implementation_handle(implementation, "int Add(int a, int b)", handle_add, NULL, NULL, NULL);
+  witrpc_implementation_handle(implementation, "int Add(int a, int b)", handle_add, NULL, NULL,
+                               NULL);
   witrpc_implementation_handle(implementation, "void Fail()", handle_fail, NULL, NULL, NULL);
   witrpc_implementation_handle(implementation, "void Forget()", handle_forget, NULL, NULL, NULL);
   witrpc_implementation_handle(implementation, "int Hold()", handle_hold, NULL, NULL, NULL);

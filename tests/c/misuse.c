@@ -1,6 +1,7 @@
 /* Every function with wrong arguments: NULL, freed handles, handles of another kind, pointers that
- * are no handles, text that is not UTF-8; also from inside callbacks and handlers. None may crash, and
- * all must say what is wrong. tests/run compares the functions called here with those exported. */
+ * are no handles, text that is not UTF-8; also from inside callbacks and handlers. None may crash,
+ * and all must say what is wrong. tests/run compares the functions called here with those exported.
+ */
 #include "fixture.h"
 
 #define BAD_TEXT "bad \xff text"
@@ -106,14 +107,14 @@ static void service_functions(void *h) {
   INVALID(witrpc_service_call_n(h, "int A()", 7, "[]", 2, NULL, &result, NULL));
   INVALID(witrpc_service_call_encoded(h, "int A()", 7, NULL, 0, NULL, &result, NULL));
   destroys = 0;
-  INVALID(witrpc_service_start(h, "int A()", "[]", NULL, never_completion, NULL, count_destroy, &call,
-                               NULL));
-  INVALID(witrpc_service_start_n(h, "int A()", 7, "[]", 2, NULL, never_completion, NULL, count_destroy,
-                                 &call, NULL));
+  INVALID(witrpc_service_start(h, "int A()", "[]", NULL, never_completion, NULL, count_destroy,
+                               &call, NULL));
+  INVALID(witrpc_service_start_n(h, "int A()", 7, "[]", 2, NULL, never_completion, NULL,
+                                 count_destroy, &call, NULL));
   INVALID(witrpc_service_start_encoded(h, "int A()", 7, NULL, 0, NULL, never_completion, NULL,
                                        count_destroy, &call, NULL));
-  INVALID(witrpc_service_subscribe(h, "event Action E", never_event, NULL, count_destroy, &subscription,
-                                   NULL));
+  INVALID(witrpc_service_subscribe(h, "event Action E", never_event, NULL, count_destroy,
+                                   &subscription, NULL));
   INVALID(witrpc_service_subscribe_n(h, "event Action E", 14, never_event, NULL, count_destroy,
                                      &subscription, NULL));
   CHECK(destroys == 5);
@@ -229,8 +230,8 @@ static void freed_handles(void) {
   witrpc_service_subscribe(service, "event Action E", never_event, NULL, NULL, &subscription, NULL);
   witrpc_service_call(service, "int Add(int,int)", "[1,2]", NULL, &buffer, NULL);
   witrpc_service_call(service, "void Fail()", "[]", NULL, NULL, &error);
-  NEED(options && client && service && call_options && contract && implementation && server_options &&
-       subscription && buffer && error);
+  NEED(options && client && service && call_options && contract && implementation &&
+       server_options && subscription && buffer && error);
   for (int round = 0; round < 2; round++) {
     witrpc_error_free(error);
     witrpc_buffer_free(buffer);
@@ -315,7 +316,8 @@ static void missing_arguments(void) {
   WRONG(witrpc_service_call(service, "int A()", NULL, NULL, NULL, NULL));
   WRONG(witrpc_service_call_n(service, "int A()", 7, NULL, 2, NULL, NULL, NULL));
   WRONG(witrpc_service_call_encoded(service, "int A(int)", 10, NULL, 1, NULL, NULL, NULL));
-  WRONG(witrpc_service_start(service, "int Add(int,int)", "[1,2]", NULL, NULL, NULL, NULL, NULL, NULL));
+  WRONG(witrpc_service_start(service, "int Add(int,int)", "[1,2]", NULL, NULL, NULL, NULL, NULL,
+                             NULL));
   WRONG(witrpc_service_subscribe(service, "event Action E", NULL, NULL, NULL, &subscription, NULL));
   WRONG(witrpc_service_subscribe(service, "event Action E", never_event, NULL, NULL, NULL, NULL));
   WRONG(witrpc_call_options_new(NULL));
@@ -405,14 +407,16 @@ static void text_that_is_not_utf8(void) {
   WRONG(witrpc_service_call(service, "int Add(int,int)", "[\"" BAD_TEXT "\"]", NULL, NULL, NULL));
   WRONG(witrpc_service_call_n(service, "\xff", 1, "[]", 2, NULL, NULL, NULL));
   WRONG(witrpc_service_call_encoded(service, "\xff", 1, NULL, 0, NULL, NULL, NULL));
-  WRONG(witrpc_service_start(service, BAD_TEXT, "[]", NULL, never_completion, NULL, NULL, NULL, NULL));
-  WRONG(witrpc_service_start_n(service, "\xff", 1, "[]", 2, NULL, never_completion, NULL, NULL, NULL,
-                               NULL));
-  WRONG(witrpc_service_start_encoded(service, "\xff", 1, NULL, 0, NULL, never_completion, NULL, NULL,
-                                     NULL, NULL));
+  WRONG(witrpc_service_start(service, BAD_TEXT, "[]", NULL, never_completion, NULL, NULL, NULL,
+                             NULL));
+  WRONG(witrpc_service_start_n(service, "\xff", 1, "[]", 2, NULL, never_completion, NULL, NULL,
+                               NULL, NULL));
+  WRONG(witrpc_service_start_encoded(service, "\xff", 1, NULL, 0, NULL, never_completion, NULL,
+                                     NULL, NULL, NULL));
   witrpc_subscription *subscription = NULL;
   WRONG(witrpc_service_subscribe(service, BAD_TEXT, never_event, NULL, NULL, &subscription, NULL));
-  WRONG(witrpc_service_subscribe_n(service, "\xff", 1, never_event, NULL, NULL, &subscription, NULL));
+  WRONG(
+      witrpc_service_subscribe_n(service, "\xff", 1, never_event, NULL, NULL, &subscription, NULL));
   witrpc_contract *contract = NULL;
   WRONG(witrpc_contract_from_json(BAD_TEXT, &contract, NULL));
   WRONG(witrpc_contract_from_json_n("\xff", 1, &contract, NULL));
@@ -421,7 +425,8 @@ static void text_that_is_not_utf8(void) {
   witrpc_server_options *server_options = NULL;
   WRONG(witrpc_server_options_new(BAD_TEXT, &server_options, NULL));
   WRONG(witrpc_server_raise(server, "Demo.ITest", BAD_TEXT, "[]", NULL));
-  /* A size that cuts a character, an embedded NUL, a C string without an end in sight: sizes rule. */
+  /* A size that cuts a character, an embedded NUL, a C string without an end in sight: sizes rule.
+   */
   WRONG(witrpc_service_call_n(service, "int Add(int,int)\0x", 18, "[1,2]", 5, NULL, NULL, NULL));
   witrpc_service_free(service);
   witrpc_client_free(client);

@@ -16,8 +16,10 @@ typedef struct {
 } observer;
 
 #define OBSERVER_INIT                                                                              \
-  { PTHREAD_MUTEX_INITIALIZER, "", COUNTER_INIT, COUNTER_INIT, COUNTER_INIT, COUNTER_INIT,         \
-    COUNTER_INIT, COUNTER_INIT, 0, 0, "", NULL, NULL, 0, 0 }
+  {                                                                                                \
+    PTHREAD_MUTEX_INITIALIZER, "", COUNTER_INIT, COUNTER_INIT, COUNTER_INIT, COUNTER_INIT,         \
+        COUNTER_INIT, COUNTER_INIT, 0, 0, "", NULL, NULL, 0, 0                                     \
+  }
 
 static void enter(observer *o, const char *what) {
   pthread_mutex_lock(&o->lock);
@@ -306,8 +308,8 @@ static void close_returns_while_everything_is_going_on(void) {
     witrpc_client_connect_start(client, NULL, NULL, NULL, NULL);
     if (i % 2) witrpc_client_connect(client, NULL);
     pthread_create(&thread, NULL, free_it, client);
-    int status =
-        witrpc_service_start(service, "int Add(int,int)", "[1,1]", NULL, ended, &e[i], NULL, NULL, NULL);
+    int status = witrpc_service_start(service, "int Add(int,int)", "[1,1]", NULL, ended, &e[i],
+                                      NULL, NULL, NULL);
     if (status == WITRPC_OK) counter_wait(&e[i].done, 1);
     pthread_join(thread, NULL);
     witrpc_service_free(service);
@@ -376,8 +378,8 @@ static void a_hundred_cuts_under_load(void) {
   for (int cut = 0; cut < 100; cut++) {
     for (int i = 0; i < 4; i++) {
       endings[cut][i] = (ending){ COUNTER_INIT, -1, "" };
-      witrpc_service_start(service, "int Add(int,int)", "[1,2]", NULL, ended, &endings[cut][i], NULL,
-                           NULL, NULL);
+      witrpc_service_start(service, "int Add(int,int)", "[1,2]", NULL, ended, &endings[cut][i],
+                           NULL, NULL, NULL);
     }
     kill_server();
     restart_server();

@@ -74,7 +74,8 @@ typedef struct {
   int value;
 } counter;
 
-#define COUNTER_INIT { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0 }
+#define COUNTER_INIT                                                                               \
+  { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0 }
 
 static inline void counter_add(counter *c, int n) {
   pthread_mutex_lock(&c->lock);

@@ -1,0 +1,43 @@
+# Two commands do everything: `make demo` and `make test`. Run `make help` for the rest.
+SHELL := /bin/bash
+export PATH := $(PATH):$(HOME)/.cargo/bin
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+
+.PHONY: help demo test bench header audit build clean
+
+help:
+	@echo "make demo    builds, and shows a C client that survives an outage"
+	@echo "make test    builds, and runs every test in every language"
+	@echo "make bench   measures calls beside a bare ping-pong of the same size"
+	@echo "make build   the library, static and shared, and the command line, into $(TARGET)/release"
+	@echo "make header  writes include/witrpc.h and ffi/symbols.txt anew"
+	@echo "make audit   licences and known advisories of all dependencies, as far as that works offline"
+
+build:
+	@tools/setup.sh build
+	cargo build --release -p witrpc-ffi -p witrpc-cli
+	@ln -sf libwitrpc.so $(TARGET)/release/libwitrpc.so.0
+
+demo: build
+	cc -std=c11 -O2 -Wall -Iinclude examples/c/outage.c -o $(TARGET)/release/outage \
+	  -L$(TARGET)/release -lwitrpc -lpthread -Wl,-rpath,$(abspath $(TARGET)/release)
+	@examples/c/demo.sh $(TARGET)/release/outage $(TARGET)/release/witrpc
+
+test:
+	@tools/setup.sh test
+	@tests/run
+
+bench:
+	@tools/setup.sh bench
+	cargo run --release -p witrpc-bench
+
+header:
+	WITRPC_UPDATE_HEADER=1 cargo test --quiet -p witrpc-ffi
+	cargo build --release -p witrpc-ffi
+	nm -D --defined-only $(TARGET)/release/libwitrpc.so | awk '{ print $$3 }' | LC_ALL=C sort > ffi/symbols.txt
+
+audit:
+	@tools/audit.sh
+
+clean:
+	cargo clean
