@@ -27,9 +27,11 @@ test:
 	@tools/setup.sh test
 	@tests/run
 
-bench:
-	@tools/setup.sh bench
-	cargo run --release -p witrpc-bench
+bench: build
+	cargo build --release -p witrpc-bench
+	cc -std=c11 -O2 -Wall -Iinclude benches/c/blocking.c -o $(TARGET)/release/bench-blocking \
+	  -L$(TARGET)/release -lwitrpc -lpthread -Wl,-rpath,$(abspath $(TARGET)/release)
+	$(TARGET)/release/witrpc-bench $(TARGET)/release/bench-blocking
 
 header:
 	WITRPC_UPDATE_HEADER=1 cargo test --quiet -p witrpc-ffi

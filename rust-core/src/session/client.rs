@@ -69,7 +69,7 @@ enum Phase {
     Ready,
 }
 
-/// See the [module](self).
+/// The client's side of one connection, as a state machine without a socket or a clock.
 #[derive(Debug)]
 pub struct ClientSession {
     phase: Phase,

@@ -45,7 +45,7 @@ enum Phase {
     Authorized,
 }
 
-/// See the [module](self).
+/// The server's side of one connection, as a state machine without a socket or a clock.
 #[derive(Debug)]
 pub struct ServerSession {
     phase: Phase,

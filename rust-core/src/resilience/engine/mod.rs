@@ -5,8 +5,8 @@
 //! bytes, calls [`Engine::tick`] at [`Engine::next_wakeup`], and tells callers and callbacks. The
 //! same machine runs under the tokio driver and under the simulator.
 //!
-//! * [`link`]: one connection after the other, the reconnection loop, the four states.
-//! * [`calls`]: attempts, time limits, retries, the queue in front of a missing link.
+//! * `link`: one connection after the other, the reconnection loop, the four states.
+//! * `calls`: attempts, time limits, retries, the queue in front of a missing link.
 
 mod calls;
 mod link;

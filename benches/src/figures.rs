@@ -1,0 +1,109 @@
+//! Samples, pairs of them, and how they are shown.
+
+use std::time::Duration;
+
+/// Latencies of one round, or how many operations it made.
+#[derive(Default, Clone)]
+pub(crate) struct Sample {
+    latencies: Vec<Duration>,
+    rate: f64,
+}
+
+impl Sample {
+    pub(crate) fn add(&mut self, latency: Duration) {
+        self.latencies.push(latency);
+    }
+
+    pub(crate) fn of_rate(operations: u64, time: Duration) -> Self {
+        Self {
+            latencies: Vec::new(),
+            rate: operations as f64 / time.as_secs_f64(),
+        }
+    }
+
+    /// What another program measured, in ns.
+    pub(crate) fn of_latencies(nanos: impl Iterator<Item = u64>) -> Self {
+        Self {
+            latencies: nanos.map(Duration::from_nanos).collect(),
+            rate: 0.0,
+        }
+    }
+
+    fn quantile(&self, q: f64) -> f64 {
+        let mut sorted = self.latencies.clone();
+        sorted.sort_unstable();
+        let at = ((sorted.len() - 1) as f64 * q) as usize;
+        sorted[at].as_nanos() as f64 / 1000.0
+    }
+}
+
+/// The rival and ours, round by round.
+pub(crate) struct Pair {
+    name: &'static str,
+    rounds: usize,
+    rival: Vec<Sample>,
+    ours: Vec<Sample>,
+}
+
+impl Pair {
+    pub(crate) fn new(name: &'static str, rounds: usize) -> Self {
+        Self {
+            name,
+            rounds,
+            rival: Vec::new(),
+            ours: Vec::new(),
+        }
+    }
+
+    pub(crate) fn run(
+        mut self,
+        mut rival: impl FnMut() -> Sample,
+        mut ours: impl FnMut() -> Sample,
+    ) -> Self {
+        // The first of each is for warming up.
+        rival();
+        ours();
+        for _ in 0..self.rounds {
+            self.rival.push(rival());
+            self.ours.push(ours());
+        }
+        self
+    }
+
+    fn median(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> f64 {
+        let mut values: Vec<_> = samples.iter().map(of).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        values[values.len() / 2]
+    }
+
+    pub(crate) fn print_latency(&self, goal: f64) {
+        let p50 = |s: &[Sample]| Self::median(s, |s| s.quantile(0.5));
+        let p99 = |s: &[Sample]| Self::median(s, |s| s.quantile(0.99));
+        let (rival, ours) = (p50(&self.rival), p50(&self.ours));
+        println!("{}", self.name);
+        println!(
+            "  bare ping-pong   median {rival:7.2} us   p99 {:7.2} us",
+            p99(&self.rival)
+        );
+        println!(
+            "  call             median {ours:7.2} us   p99 {:7.2} us",
+            p99(&self.ours)
+        );
+        println!(
+            "  ratio            {:.2} x   (goal: {goal} x)\n",
+            ours / rival
+        );
+    }
+
+    pub(crate) fn print_rate(&self) {
+        let rate = |s: &[Sample]| Self::median(s, |s| s.rate);
+        let (rival, ours) = (rate(&self.rival), rate(&self.ours));
+        println!("{}", self.name);
+        println!("  bare frames      {rival:10.0} a second");
+        println!("  calls            {ours:10.0} a second");
+        println!(
+            "  ratio            {:.2} x   (goal: 300,000 calls a second)\n",
+            ours / rival
+        );
+    }
+}
