@@ -5,7 +5,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # Licences that may go into a program under MIT or Apache-2.0. MPL-2.0 is a build tool's (cbindgen).
 allowed='^(MIT|Apache-2\.0|BSD-[23]-Clause|ISC|Unicode-3\.0|Zlib|0BSD|CC0-1\.0|Unlicense|OpenSSL|MPL-2\.0)$'
 echo "== licences"
-licences=$(cargo tree --workspace --edges normal,build,dev --prefix none --format '{p}|{l}' | sort -u | grep -v '^witrpc')
+licences=$(cargo tree --workspace --edges normal,build,dev --prefix none --no-dedupe --format '{p}|{l}' |
+  grep -vE '^(witrpc.*)?$' | sort -u)
 printf '%s\n' "$licences" | cut -d'|' -f2 | sort | uniq -c | sort -rn
 bad=$(printf '%s\n' "$licences" | while IFS='|' read -r package licence; do
   fine=no
