@@ -983,6 +983,53 @@ int32_t witrpc_client_options_user_timeout_ms(struct witrpc_client_options *opti
                                               uint64_t ms);
 
 /**
+ * Certificate authorities to trust with tls:// and wss://, as the text of a PEM file (`size` in
+ * bytes). Default: those of the system.
+ */
+int32_t witrpc_client_options_tls_authorities(struct witrpc_client_options *options,
+                                              const char *pem,
+                                              size_t size);
+
+/**
+ * The name that the server's certificate must be for, NUL-terminated. Default: the host of the
+ * endpoint.
+ */
+int32_t witrpc_client_options_tls_server_name(struct witrpc_client_options *options,
+                                              const char *name);
+
+/**
+ * Accepts the certificate whose DER form has this SHA-256 (32 bytes), and no others but those
+ * given by further calls; then neither names nor authorities are looked at. For devices with
+ * self-signed certificates.
+ */
+int32_t witrpc_client_options_tls_pin(struct witrpc_client_options *options,
+                                      const uint8_t *sha256);
+
+/**
+ * The client's own certificate and its private key, as the texts of PEM files (sizes in bytes). The
+ * certificate may be followed by those that lead to a root.
+ */
+int32_t witrpc_client_options_tls_identity(struct witrpc_client_options *options,
+                                           const char *certificate,
+                                           size_t certificate_size,
+                                           const char *key,
+                                           size_t key_size);
+
+/**
+ * How a dead peer is noticed with ws:// and wss://: silence before a ping, and silence after it until
+ * the link is dead. Default 15,000 ms and 20,000 ms.
+ */
+int32_t witrpc_client_options_websocket_ping(struct witrpc_client_options *options,
+                                             uint64_t interval_ms,
+                                             uint64_t timeout_ms);
+
+/**
+ * Largest piece that a WebSocket message is sent in, in bytes; 0 = in one piece, the default.
+ */
+int32_t witrpc_client_options_websocket_fragment(struct witrpc_client_options *options,
+                                                 size_t bytes);
+
+/**
  * Switches automatic reconnection on, with WitRPC's defaults: 10 attempts, delays of 1, 2, 4, 8 …
  * 120 s, also after the server closed the connection. Every function named
  * witrpc_client_options_reconnect_… does so too.
@@ -1397,7 +1444,7 @@ void witrpc_implementation_free(struct witrpc_implementation *implementation);
 
 /**
  * Starts options of a server that listens at `endpoint` (NUL-terminated, as
- * "tcp://127.0.0.1:5000" or "tcp://[::1]:5000"; the host `*` stands for all addresses of this
+ * "tcp://127.0.0.1:5000", "tls://[::1]:5000", "ws://localhost:80/api/" or "pipe://name"; the host `*` stands for all addresses of this
  * machine, port 0 picks a free one). On success `*out` is a new handle, to be freed with
  * witrpc_server_options_free.
  */
@@ -1505,6 +1552,40 @@ int32_t witrpc_server_options_dedup(struct witrpc_server_options *options,
  */
 int32_t witrpc_server_options_strong_event_types(struct witrpc_server_options *options,
                                                  bool strong);
+
+/**
+ * The certificate of tls:// and wss:// and its private key, as the texts of PEM files (sizes in
+ * bytes), and the authorities that clients' certificates must come from (size 0 = clients need
+ * none).
+ */
+int32_t witrpc_server_options_tls(struct witrpc_server_options *options,
+                                  const char *certificate,
+                                  size_t certificate_size,
+                                  const char *key,
+                                  size_t key_size,
+                                  const char *client_authorities,
+                                  size_t client_authorities_size);
+
+/**
+ * How a dead client is noticed with ws:// and wss://: silence before a ping, and silence after it
+ * until the connection is closed. Default 15,000 ms and 20,000 ms.
+ */
+int32_t witrpc_server_options_websocket_ping(struct witrpc_server_options *options,
+                                             uint64_t interval_ms,
+                                             uint64_t timeout_ms);
+
+/**
+ * Largest piece that a WebSocket message is sent in, in bytes; 0 = in one piece, the default.
+ */
+int32_t witrpc_server_options_websocket_fragment(struct witrpc_server_options *options,
+                                                 size_t bytes);
+
+/**
+ * Permissions of the socket file of pipe://, as 0600 (octal), which is the default. Without effect
+ * on Windows.
+ */
+int32_t witrpc_server_options_pipe_mode(struct witrpc_server_options *options,
+                                        uint32_t mode);
 
 /**
  * The version of the library, as "0.1.0". Static; any thread.

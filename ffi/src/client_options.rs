@@ -9,7 +9,8 @@ use witrpc_core::client::{Client, ClientBuilder, RetryNotice, RetryPolicy};
 use witrpc_core::resilience::backoff::{BackoffType, Jitter};
 use witrpc_core::resilience::budget::BudgetOptions;
 use witrpc_core::resilience::reconnect::ReconnectOptions;
-use witrpc_core::transport::SocketOptions;
+use witrpc_core::transport::tls::{Identity, TlsClientOptions};
+use witrpc_core::transport::{SocketOptions, WebSocketOptions};
 use witrpc_core::{Error, Result as CoreResult};
 
 use crate::callback::{UserData, witrpc_destroy};
@@ -141,6 +142,8 @@ struct Options {
     queue_limits: Option<(usize, usize)>,
     max_in_flight: Option<usize>,
     socket: SocketOptions,
+    websocket: WebSocketOptions,
+    tls: TlsClientOptions,
     reconnect: Option<ReconnectOptions>,
     retry: Option<RetryPolicy>,
     callbacks: Option<Arc<Callbacks>>,
@@ -270,6 +273,8 @@ impl Options {
             queue_limits: None,
             max_in_flight: None,
             socket: SocketOptions::default(),
+            websocket: WebSocketOptions::default(),
+            tls: TlsClientOptions::default(),
             reconnect: None,
             retry: None,
             callbacks: None,
@@ -311,7 +316,10 @@ impl ClientOptionsObject {
         if let Some(calls) = options.max_in_flight {
             builder = builder.max_in_flight(calls);
         }
-        builder = builder.socket(options.socket);
+        builder = builder
+            .socket(options.socket)
+            .websocket(options.websocket)
+            .tls(options.tls);
         if let Some(reconnect) = options.reconnect {
             builder = builder.reconnect(reconnect);
         }
@@ -553,6 +561,101 @@ pub extern "C" fn witrpc_client_options_user_timeout_ms(
 ) -> i32 {
     change(options, |o| {
         o.socket.user_timeout = limit(ms);
+        Ok(())
+    })
+}
+
+/// Certificate authorities to trust with tls:// and wss://, as the text of a PEM file (`size` in
+/// bytes). Default: those of the system.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_client_options_tls_authorities(
+    options: *mut witrpc_client_options,
+    pem: *const c_char,
+    size: usize,
+) -> i32 {
+    change(options, |o| {
+        // SAFETY: the header demands a valid pointer.
+        o.tls.authorities = Some(unsafe { text::bytes(pem.cast(), size) }?.to_vec());
+        Ok(())
+    })
+}
+
+/// The name that the server's certificate must be for, NUL-terminated. Default: the host of the
+/// endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_client_options_tls_server_name(
+    options: *mut witrpc_client_options,
+    name: *const c_char,
+) -> i32 {
+    change(options, |o| {
+        // SAFETY: the header demands a valid pointer.
+        o.tls.server_name = Some(unsafe { text::terminated(name, "name") }?.to_owned());
+        Ok(())
+    })
+}
+
+/// Accepts the certificate whose DER form has this SHA-256 (32 bytes), and no others but those
+/// given by further calls; then neither names nor authorities are looked at. For devices with
+/// self-signed certificates.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_client_options_tls_pin(
+    options: *mut witrpc_client_options,
+    sha256: *const u8,
+) -> i32 {
+    change(options, |o| {
+        // SAFETY: the header demands 32 bytes.
+        let pin = unsafe { text::bytes(sha256, 32) }?;
+        o.tls.pinned.extend(<[u8; 32]>::try_from(pin).ok());
+        Ok(())
+    })
+}
+
+/// The client's own certificate and its private key, as the texts of PEM files (sizes in bytes). The
+/// certificate may be followed by those that lead to a root.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_client_options_tls_identity(
+    options: *mut witrpc_client_options,
+    certificate: *const c_char,
+    certificate_size: usize,
+    key: *const c_char,
+    key_size: usize,
+) -> i32 {
+    change(options, |o| {
+        // SAFETY: the header demands valid pointers.
+        let (certificates, key) = unsafe {
+            (
+                text::bytes(certificate.cast(), certificate_size)?.to_vec(),
+                text::bytes(key.cast(), key_size)?.to_vec(),
+            )
+        };
+        o.tls.identity = Some(Identity { certificates, key });
+        Ok(())
+    })
+}
+
+/// How a dead peer is noticed with ws:// and wss://: silence before a ping, and silence after it until
+/// the link is dead. Default 15,000 ms and 20,000 ms.
+#[unsafe(no_mangle)]
+pub extern "C" fn witrpc_client_options_websocket_ping(
+    options: *mut witrpc_client_options,
+    interval_ms: u64,
+    timeout_ms: u64,
+) -> i32 {
+    change(options, |o| {
+        o.websocket.ping_interval = Duration::from_millis(interval_ms);
+        o.websocket.ping_timeout = Duration::from_millis(timeout_ms);
+        Ok(())
+    })
+}
+
+/// Largest piece that a WebSocket message is sent in, in bytes; 0 = in one piece, the default.
+#[unsafe(no_mangle)]
+pub extern "C" fn witrpc_client_options_websocket_fragment(
+    options: *mut witrpc_client_options,
+    bytes: usize,
+) -> i32 {
+    change(options, |o| {
+        o.websocket.fragment = (bytes > 0).then_some(bytes);
         Ok(())
     })
 }

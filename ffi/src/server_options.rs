@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
 use std::future::Future;
-use std::net::SocketAddr;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ use witrpc_core::server::{
     CallContext, Credentials, EventTypeNames, Execution, Fault, Server, ServerBuilder,
     ServerLimits, ServiceBuilder, Verdict,
 };
+use witrpc_core::transport::tls::{Identity, TlsServerOptions};
+use witrpc_core::transport::{PeerAddr, WebSocketOptions};
 use witrpc_core::{Error, Result as CoreResult};
 
 use crate::callback::{UserData, witrpc_destroy};
@@ -96,6 +98,9 @@ struct Options {
     limits: ServerLimits,
     dedup: DedupOptions,
     strong_event_types: bool,
+    tls: Option<TlsServerOptions>,
+    websocket: WebSocketOptions,
+    pipe_mode: Option<u32>,
 }
 
 struct Validator {
@@ -167,7 +172,7 @@ impl Implementation {
 }
 
 impl Validator {
-    fn check(&self, token: &str, peer: SocketAddr) -> Verdict {
+    fn check(&self, token: &str, peer: PeerAddr) -> Verdict {
         if token.contains('\0') {
             return Verdict::Refused;
         }
@@ -224,6 +229,13 @@ impl ServerOptionsObject {
         }
         if let Some(trace) = options.trace {
             builder = builder.on_execute(move |execution| trace.tell(execution));
+        }
+        builder = builder.websocket(options.websocket);
+        if let Some(tls) = options.tls {
+            builder = builder.tls(tls);
+        }
+        if let Some(mode) = options.pipe_mode {
+            builder = builder.pipe_mode(mode);
         }
         if options.strong_event_types {
             builder = builder.event_type_names(EventTypeNames::Strong);
@@ -328,7 +340,7 @@ pub extern "C" fn witrpc_implementation_free(implementation: *mut witrpc_impleme
 }
 
 /// Starts options of a server that listens at `endpoint` (NUL-terminated, as
-/// "tcp://127.0.0.1:5000" or "tcp://[::1]:5000"; the host `*` stands for all addresses of this
+/// "tcp://127.0.0.1:5000", "tls://[::1]:5000", "ws://localhost:80/api/" or "pipe://name"; the host `*` stands for all addresses of this
 /// machine, port 0 picks a free one). On success `*out` is a new handle, to be freed with
 /// witrpc_server_options_free.
 #[unsafe(no_mangle)]
@@ -350,6 +362,9 @@ pub unsafe extern "C" fn witrpc_server_options_new(
                 limits: ServerLimits::default(),
                 dedup: DedupOptions::default(),
                 strong_event_types: false,
+                tls: None,
+                websocket: WebSocketOptions::default(),
+                pipe_mode: None,
             };
             guard::give(out, ServerOptionsObject(Mutex::new(options)))
         }) as i32
@@ -568,6 +583,76 @@ pub extern "C" fn witrpc_server_options_strong_event_types(
 ) -> i32 {
     change(options, |o| {
         o.strong_event_types = strong;
+        Ok(())
+    })
+}
+
+/// The certificate of tls:// and wss:// and its private key, as the texts of PEM files (sizes in
+/// bytes), and the authorities that clients' certificates must come from (size 0 = clients need
+/// none).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_server_options_tls(
+    options: *mut witrpc_server_options,
+    certificate: *const c_char,
+    certificate_size: usize,
+    key: *const c_char,
+    key_size: usize,
+    client_authorities: *const c_char,
+    client_authorities_size: usize,
+) -> i32 {
+    change(options, |o| {
+        // SAFETY: the header demands valid pointers.
+        let (certificates, key, authorities) = unsafe {
+            (
+                text::bytes(certificate.cast(), certificate_size)?.to_vec(),
+                text::bytes(key.cast(), key_size)?.to_vec(),
+                text::bytes(client_authorities.cast(), client_authorities_size)?.to_vec(),
+            )
+        };
+        o.tls = Some(TlsServerOptions {
+            identity: Identity { certificates, key },
+            client_authorities: (!authorities.is_empty()).then_some(authorities),
+        });
+        Ok(())
+    })
+}
+
+/// How a dead client is noticed with ws:// and wss://: silence before a ping, and silence after it
+/// until the connection is closed. Default 15,000 ms and 20,000 ms.
+#[unsafe(no_mangle)]
+pub extern "C" fn witrpc_server_options_websocket_ping(
+    options: *mut witrpc_server_options,
+    interval_ms: u64,
+    timeout_ms: u64,
+) -> i32 {
+    change(options, |o| {
+        o.websocket.ping_interval = Duration::from_millis(interval_ms);
+        o.websocket.ping_timeout = Duration::from_millis(timeout_ms);
+        Ok(())
+    })
+}
+
+/// Largest piece that a WebSocket message is sent in, in bytes; 0 = in one piece, the default.
+#[unsafe(no_mangle)]
+pub extern "C" fn witrpc_server_options_websocket_fragment(
+    options: *mut witrpc_server_options,
+    bytes: usize,
+) -> i32 {
+    change(options, |o| {
+        o.websocket.fragment = (bytes > 0).then_some(bytes);
+        Ok(())
+    })
+}
+
+/// Permissions of the socket file of pipe://, as 0600 (octal), which is the default. Without effect
+/// on Windows.
+#[unsafe(no_mangle)]
+pub extern "C" fn witrpc_server_options_pipe_mode(
+    options: *mut witrpc_server_options,
+    mode: u32,
+) -> i32 {
+    change(options, |o| {
+        o.pipe_mode = Some(mode);
         Ok(())
     })
 }

@@ -73,6 +73,12 @@ static void client_option_functions(void *h) {
   INVALID(witrpc_client_options_max_in_flight(h, 1));
   INVALID(witrpc_client_options_keepalive(h, 1, 1, 1));
   INVALID(witrpc_client_options_user_timeout_ms(h, 1));
+  INVALID(witrpc_client_options_tls_authorities(h, "x", 1));
+  INVALID(witrpc_client_options_tls_server_name(h, "x"));
+  INVALID(witrpc_client_options_tls_pin(h, (const uint8_t *)"0123456789abcdef0123456789abcdef"));
+  INVALID(witrpc_client_options_tls_identity(h, "x", 1, "x", 1));
+  INVALID(witrpc_client_options_websocket_ping(h, 1, 1));
+  INVALID(witrpc_client_options_websocket_fragment(h, 1));
   INVALID(witrpc_client_options_reconnect(h));
   INVALID(witrpc_client_options_reconnect_fleet(h));
   INVALID(witrpc_client_options_reconnect_max_attempts(h, 1));
@@ -149,6 +155,10 @@ static void server_option_functions(void *h) {
   INVALID(witrpc_server_options_max_unsent_bytes(h, 1));
   INVALID(witrpc_server_options_dedup(h, 1, 1, 1, 1));
   INVALID(witrpc_server_options_strong_event_types(h, true));
+  INVALID(witrpc_server_options_tls(h, "x", 1, "x", 1, NULL, 0));
+  INVALID(witrpc_server_options_websocket_ping(h, 1, 1));
+  INVALID(witrpc_server_options_websocket_fragment(h, 1));
+  INVALID(witrpc_server_options_pipe_mode(h, 0600));
   witrpc_server_options_free(h);
 }
 
@@ -296,6 +306,10 @@ static void missing_arguments(void) {
   WRONG(witrpc_client_options_token(options, NULL));
   WRONG(witrpc_client_options_mark_idempotent(options, NULL));
   WRONG(witrpc_client_options_mark_deduplicated(options, NULL));
+  WRONG(witrpc_client_options_tls_authorities(options, NULL, 1));
+  WRONG(witrpc_client_options_tls_server_name(options, NULL));
+  WRONG(witrpc_client_options_tls_pin(options, NULL));
+  WRONG(witrpc_client_options_tls_identity(options, NULL, 1, NULL, 1));
   WRONG(witrpc_client_options_callbacks(options, NULL));
   WRONG(witrpc_client_options_callbacks(options, &unsized_callbacks));
   WRONG(witrpc_client_options_reconnect_jitter(options, 4, false));
@@ -338,6 +352,7 @@ static void missing_arguments(void) {
   witrpc_server_options_new("tcp://127.0.0.1:0", &server_options, NULL);
   WRONG(witrpc_server_options_add_endpoint(server_options, NULL));
   WRONG(witrpc_server_options_token(server_options, NULL));
+  WRONG(witrpc_server_options_tls(server_options, NULL, 1, NULL, 1, NULL, 1));
   WRONG(witrpc_server_options_validator(server_options, NULL, NULL, NULL));
   WRONG(witrpc_server_options_on_execute(server_options, NULL, NULL, NULL));
   WRONG(witrpc_server_endpoint(server, 99, NULL));

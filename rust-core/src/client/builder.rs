@@ -15,7 +15,8 @@ use crate::codec::Codec;
 use crate::error::{Error, Result};
 use crate::resilience::engine::{Engine, EngineOptions, State};
 use crate::resilience::reconnect::ReconnectOptions;
-use crate::transport::{Endpoint, SocketOptions};
+use crate::transport::tls::TlsClientOptions;
+use crate::transport::{Endpoint, SocketOptions, TransportOptions, WebSocketOptions};
 use crate::wire::DEFAULT_MAX_FRAME;
 
 /// Builds a [`Client`]. Everything has a default but the endpoint; wrong values are told by
@@ -30,6 +31,8 @@ pub struct ClientBuilder {
     token: Token,
     engine: EngineOptions,
     socket: SocketOptions,
+    websocket: WebSocketOptions,
+    tls: TlsClientOptions,
     max_frame: usize,
     retry: Option<RetryPolicy>,
     callbacks: Callbacks,
@@ -53,6 +56,8 @@ impl ClientBuilder {
             token: Token::Fixed(String::new()),
             engine: EngineOptions::default(),
             socket: SocketOptions::default(),
+            websocket: WebSocketOptions::default(),
+            tls: TlsClientOptions::default(),
             max_frame: DEFAULT_MAX_FRAME,
             retry: None,
             callbacks: Callbacks::default(),
@@ -134,6 +139,19 @@ impl ClientBuilder {
     /// Socket options: how a dead link is noticed.
     pub fn socket(mut self, options: SocketOptions) -> Self {
         self.socket = options;
+        self
+    }
+
+    /// Which servers are trusted, for `tls://` and `wss://`. Default: those whose certificates the
+    /// system's authorities vouch for.
+    pub fn tls(mut self, options: TlsClientOptions) -> Self {
+        self.tls = options;
+        self
+    }
+
+    /// Options of `ws://` and `wss://`.
+    pub fn websocket(mut self, options: WebSocketOptions) -> Self {
+        self.websocket = options;
         self
     }
 
@@ -219,6 +237,10 @@ impl ClientBuilder {
                 Ok(endpoint)
             })
             .collect::<Result<Vec<_>>>()?;
+        let tls_client = match endpoints.iter().any(|e| e.scheme().has_tls()) {
+            true => Some(Arc::new(self.tls.load()?)),
+            false => None,
+        };
         let mut engine = self.engine;
         if let Some(reconnect) = &engine.reconnect {
             reconnect.validate()?;
@@ -266,8 +288,13 @@ impl ClientBuilder {
         let seed = self.seed.unwrap_or_else(rand::random);
         let options = DriverOptions {
             endpoints,
-            socket: self.socket,
-            max_frame: self.max_frame,
+            transport: TransportOptions {
+                socket: self.socket,
+                websocket: self.websocket,
+                max_frame: self.max_frame,
+                tls_client,
+                ..TransportOptions::default()
+            },
         };
         let engine = Engine::new(engine, seed);
         let driver = Driver::start(engine, options, token, callbacks, runtime);

@@ -16,13 +16,13 @@ use super::callbacks::{Callbacks, Predicate};
 use super::events::Subscriptions;
 use super::token::TokenSource;
 use crate::dispatcher::Dispatcher;
-use crate::error::{Error, ErrorCode};
+use crate::error::Error;
 use crate::resilience::engine::{
     Action, Answer, CallKey, CallSpec, Engine, LinkId, Loss, Notification, State,
 };
 use crate::time::Time;
 use crate::transport::pump::{self, Ending, Outbox, Reader, Writer};
-use crate::transport::{Endpoint, SocketOptions, tcp};
+use crate::transport::{self, Endpoint, TransportOptions};
 
 /// How a caller is told the end of its call.
 pub(super) enum Completion {
@@ -35,8 +35,7 @@ pub(super) enum Completion {
 /// What the driver needs to know besides the engine's options.
 pub(super) struct DriverOptions {
     pub(super) endpoints: Vec<Endpoint>,
-    pub(super) socket: SocketOptions,
-    pub(super) max_frame: usize,
+    pub(super) transport: TransportOptions,
 }
 
 /// One client, shared by its handles and tasks.
@@ -86,7 +85,7 @@ impl Outbox for Core {
             ..
         }) = &mut self.link
         {
-            writer.pending = self.engine.take_output(now, *id);
+            writer.load(self.engine.take_output(now, *id));
         }
     }
 }
@@ -272,16 +271,18 @@ impl Driver {
         let endpoint = &self.options.endpoints[endpoint];
         let opened = async {
             let token = token.get().await?;
-            Ok((token, tcp::connect(endpoint, self.options.socket).await?))
+            Ok((
+                token,
+                transport::connect(endpoint, &self.options.transport).await?,
+            ))
         };
-        let (token, stream) = match opened.await {
+        let (token, (mut reader, writer)) = match opened.await {
             Ok(opened) => opened,
             Err(error) => {
                 return self.input(|engine, now| engine.link_failed(now, link, error));
             }
         };
         tracing::debug!(%endpoint, "connected");
-        let (mut reader, writer) = pump::split(stream, self.options.max_frame);
         {
             let mut core = self.core.lock();
             match core.link.as_mut().filter(|io| io.id == link) {
@@ -298,7 +299,7 @@ impl Driver {
         let io = core.link.take_if(|io| io.id == link);
         let unsent = io
             .and_then(|io| io.writer)
-            .map_or(0, |writer| writer.pending.len());
+            .map_or(0, |writer| writer.unsent());
         core.engine.link_lost(now, link, loss, unsent);
         self.settle(core, true);
     }
@@ -317,12 +318,10 @@ impl Driver {
             }
             reader.release(&self.core);
         };
-        let code = match ending {
-            Ending::Closed => return Loss::Closed,
-            Ending::BadLength(_) => ErrorCode::Protocol,
-            Ending::HalfFrame | Ending::Io(_) => ErrorCode::Transport,
-        };
-        let error = Error::new(code, "the connection was lost");
+        if matches!(ending, Ending::Closed) {
+            return Loss::Closed;
+        }
+        let error = Error::new(ending.code(), "the connection was lost");
         Loss::Dropped(error.with_details(Some(ending.to_string())))
     }
 
@@ -396,7 +395,10 @@ impl Driver {
 
 impl Core {
     fn close_link(&mut self, link: LinkId) {
-        if let Some(io) = self.link.take_if(|io| io.id == link) {
+        if let Some(mut io) = self.link.take_if(|io| io.id == link) {
+            if let Some(writer) = &mut io.writer {
+                writer.farewell("Client disconnecting");
+            }
             io.task.abort();
         }
     }

@@ -12,7 +12,8 @@ use super::{Server, ServerLimits, Shared};
 use crate::codec::Codec;
 use crate::error::{Error, Result};
 use crate::resilience::dedup::DedupOptions;
-use crate::transport::{Endpoint, SocketOptions};
+use crate::transport::tls::TlsServerOptions;
+use crate::transport::{Endpoint, SocketOptions, TransportOptions, WebSocketOptions};
 
 /// Builds a [`Server`]. Needs an endpoint and a service.
 #[must_use]
@@ -22,7 +23,8 @@ pub struct ServerBuilder {
     codec: Codec,
     validator: Validator,
     limits: ServerLimits,
-    socket: SocketOptions,
+    transport: TransportOptions,
+    tls: Option<TlsServerOptions>,
     dedup: DedupOptions,
     type_names: EventTypeNames,
     trace: Option<Trace>,
@@ -36,7 +38,8 @@ impl ServerBuilder {
             codec: Codec::Json,
             validator: Validator::Token(String::new()),
             limits: ServerLimits::default(),
-            socket: SocketOptions::default(),
+            transport: TransportOptions::default(),
+            tls: None,
             dedup: DedupOptions::default(),
             type_names: EventTypeNames::default(),
             trace: None,
@@ -93,7 +96,26 @@ impl ServerBuilder {
 
     /// Socket options of accepted connections.
     pub fn socket(mut self, options: SocketOptions) -> Self {
-        self.socket = options;
+        self.transport.socket = options;
+        self
+    }
+
+    /// The certificate of `tls://` and `wss://`, and which clients are accepted by theirs.
+    pub fn tls(mut self, options: TlsServerOptions) -> Self {
+        self.tls = Some(options);
+        self
+    }
+
+    /// Options of `ws://` and `wss://`.
+    pub fn websocket(mut self, options: WebSocketOptions) -> Self {
+        self.transport.websocket = options;
+        self
+    }
+
+    /// Permissions of the socket file of `pipe://`, as `0o600`, which is the default. Without effect
+    /// on Windows.
+    pub fn pipe_mode(mut self, mode: u32) -> Self {
+        self.transport.pipe_mode = Some(mode);
         self
     }
 
@@ -132,6 +154,8 @@ impl ServerBuilder {
             .iter()
             .map(|text| text.parse())
             .collect::<Result<Vec<Endpoint>>>()?;
+        let mut transport = self.transport;
+        transport.tls_server = self.tls.map(|tls| tls.load()).transpose()?;
         let services = Services::new(self.services)?;
         let connections = Arc::new(Registry::default());
         let publisher = Publisher(Arc::new(Inner {
@@ -152,10 +176,11 @@ impl ServerBuilder {
         }));
         let shared = Arc::new(Shared {
             limits: self.limits,
+            transport,
             dispatch,
             connections,
             publisher,
         });
-        super::start(endpoints, shared, self.socket).await
+        super::start(endpoints, shared).await
     }
 }

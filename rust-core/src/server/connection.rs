@@ -2,13 +2,11 @@
 //! [dispatch](super::dispatch), sends answers and events.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -19,6 +17,7 @@ use super::validator::{Credentials, Verdict};
 use super::{ServerLimits, Shared};
 use crate::session::{PeerInfo, ServerReceived, ServerSession, Violation};
 use crate::transport::pump::{self, Outbox, Reader, Writer};
+use crate::transport::{Incoming, PeerAddr};
 
 /// How long a client may take to close its end after we have closed ours.
 const LINGER: Duration = Duration::from_secs(2);
@@ -26,7 +25,7 @@ const LINGER: Duration = Duration::from_secs(2);
 /// See the [module](self).
 pub(super) struct Connection {
     id: Uuid,
-    peer: SocketAddr,
+    peer: PeerAddr,
     outlet: Mutex<Outlet>,
     /// The lasting id of a libwitrpc client.
     client_id: Mutex<Option<Uuid>>,
@@ -52,40 +51,39 @@ impl Outbox for Outlet {
 
     fn refill(&mut self) {
         if let Some(writer) = &mut self.writer {
-            writer.pending = self.session.take_output();
+            writer.load(self.session.take_output());
         }
     }
 }
 
-/// Starts the task of a connection that has just been accepted.
-pub(super) fn start(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
-    let limits = shared.limits;
-    let (reader, writer) = pump::split(stream, limits.max_handshake_frame);
+/// Starts the task of a connection that has just been accepted. `is_full`: there is no room for it,
+/// and it is to be told so.
+pub(super) fn start(incoming: Incoming, shared: &Arc<Shared>, is_full: bool) {
     let id = Uuid::from_bytes(rand::random());
     let connection = Arc::new(Connection {
         id,
-        peer,
+        peer: incoming.peer(),
         outlet: Mutex::new(Outlet {
             session: ServerSession::new(id),
-            writer: Some(writer),
+            writer: None,
         }),
         client_id: Mutex::new(None),
         running: AtomicUsize::new(0),
         ended: Notify::new(),
         closing: Notify::new(),
-        limits,
+        limits: shared.limits,
     });
-    let (dispatch, registry) = (shared.dispatch.clone(), shared.connections.clone());
     // Registered before it runs, so that it is counted and can be stopped.
+    let registry = shared.connections.clone();
     let mut connections = registry.connections.write();
     let task = tokio::spawn({
-        let (connection, registry) = (connection.clone(), registry.clone());
+        let (connection, shared) = (connection.clone(), shared.clone());
         async move {
             let guard = Deregister {
-                registry,
+                registry: shared.connections.clone(),
                 connection: connection.clone(),
             };
-            connection.run(reader, &dispatch).await;
+            connection.live(incoming, &shared, is_full).await;
             drop(guard);
         }
     });
@@ -110,7 +108,7 @@ impl Drop for Deregister {
 }
 
 impl Connection {
-    pub(super) fn peer(&self) -> SocketAddr {
+    pub(super) fn peer(&self) -> PeerAddr {
         self.peer
     }
 
@@ -148,7 +146,7 @@ impl Connection {
     fn send(&self, write: impl FnOnce(&mut ServerSession)) {
         let mut outlet = self.outlet.lock();
         let Some(writer) = &outlet.writer else { return };
-        if writer.pending.len() + outlet.session.pending_output() > self.limits.max_unsent_bytes {
+        if writer.pending() + outlet.session.pending_output() > self.limits.max_unsent_bytes {
             tracing::warn!(peer = %self.peer, "the client does not read: closing");
             outlet.writer = None;
             drop(outlet);
@@ -174,11 +172,34 @@ impl Connection {
         self.ended.notify_one();
     }
 
-    async fn run(self: &Arc<Self>, mut reader: Reader, dispatch: &Arc<Dispatch>) {
+    /// From the handshakes of the transport to the end.
+    async fn live(self: &Arc<Self>, incoming: Incoming, shared: &Arc<Shared>, is_full: bool) {
         let deadline = self
             .limits
             .handshake_timeout
             .map(|limit| Instant::now() + limit);
+        let handshake =
+            incoming.accept(&shared.transport, self.limits.max_handshake_frame, is_full);
+        let accepted = tokio::select! {
+            accepted = handshake => accepted,
+            () = at(deadline) => return tracing::debug!(peer = %self.peer, "no handshake in time"),
+            () = self.closing.notified() => return,
+        };
+        match accepted {
+            Ok((reader, writer)) => {
+                self.outlet.lock().writer = Some(writer);
+                self.run(reader, &shared.dispatch, deadline).await;
+            }
+            Err(error) => tracing::debug!(peer = %self.peer, %error, "no connection"),
+        }
+    }
+
+    async fn run(
+        self: &Arc<Self>,
+        mut reader: Reader,
+        dispatch: &Arc<Dispatch>,
+        deadline: Option<Instant>,
+    ) {
         let reason = loop {
             let filled = tokio::select! {
                 biased;
@@ -198,11 +219,7 @@ impl Connection {
             reader.release(&self.outlet);
         };
         tracing::debug!(peer = %self.peer, reason, "connection closed");
-        let close = async {
-            if reader.drain(&self.outlet).await.is_ok() {
-                reader.finish().await;
-            }
-        };
+        let close = reader.finish(&self.outlet, "Closing");
         let _ = tokio::time::timeout(LINGER, close).await;
     }
 
@@ -242,7 +259,7 @@ impl Connection {
                     if let Err(Violation(reason)) = answered {
                         return Some(reason);
                     }
-                    reader.set_max_frame(self.limits.max_frame);
+                    reader.set_max_frame(&self.outlet, self.limits.max_frame);
                 }
                 Ok(ServerReceived::Request(id, request)) => {
                     dispatch.clone().accept(self, id, *request).await;

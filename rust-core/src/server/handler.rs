@@ -1,7 +1,6 @@
 //! What a handler gets and gives.
 
 use std::future::Future;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 
@@ -13,6 +12,7 @@ use super::publish::Publisher;
 use crate::codec::Value;
 use crate::contract::Method;
 use crate::error::OUTCOME_UNKNOWN_TEXT;
+use crate::transport::PeerAddr;
 use crate::wire::{Response, status};
 
 /// A call as its handler sees it.
@@ -21,7 +21,7 @@ pub struct CallContext {
     pub(super) method: Method,
     pub(super) invocation_id: Uuid,
     pub(super) principal: Arc<str>,
-    pub(super) peer: SocketAddr,
+    pub(super) peer: PeerAddr,
     pub(super) connection_id: Uuid,
     pub(super) connection: Weak<Connection>,
     pub(super) publisher: Publisher,
@@ -44,7 +44,7 @@ impl CallContext {
     }
 
     /// Address of the client.
-    pub fn peer(&self) -> SocketAddr {
+    pub fn peer(&self) -> PeerAddr {
         self.peer
     }
 

@@ -13,7 +13,6 @@ mod publish;
 mod service;
 mod validator;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +26,7 @@ pub use self::publish::{EventTypeNames, Publisher};
 pub use self::service::ServiceBuilder;
 pub use self::validator::{Credentials, Verdict};
 use crate::error::Result;
-use crate::transport::Endpoint;
+use crate::transport::{self, Endpoint, PeerAddr, TransportOptions};
 
 /// Limits of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +79,7 @@ pub struct Server {
 /// What the tasks of a server share.
 struct Shared {
     limits: ServerLimits,
+    transport: TransportOptions,
     dispatch: Arc<Dispatch>,
     connections: Arc<Registry>,
     publisher: Publisher,
@@ -110,7 +110,7 @@ impl Server {
     }
 
     /// Addresses of the clients that are connected and authorised.
-    pub fn clients(&self) -> Vec<SocketAddr> {
+    pub fn clients(&self) -> Vec<PeerAddr> {
         self.shared
             .connections
             .authorized()
@@ -154,20 +154,16 @@ impl std::fmt::Debug for Server {
     }
 }
 
-async fn start(
-    endpoints: Vec<Endpoint>,
-    shared: Arc<Shared>,
-    socket: crate::transport::SocketOptions,
-) -> Result<Server> {
+async fn start(endpoints: Vec<Endpoint>, shared: Arc<Shared>) -> Result<Server> {
     let (mut bound, mut listeners) = (Vec::new(), Vec::new());
     for endpoint in endpoints {
-        let (endpoint, sockets) = listener::bind(&endpoint).await?;
-        bound.push(endpoint);
+        let sockets = transport::Listener::bind(&endpoint, &shared.transport).await?;
+        bound.extend(sockets.first().map(|socket| socket.endpoint().clone()));
         listeners.extend(sockets);
     }
     let listeners = listeners
         .into_iter()
-        .map(|listening| Listener::start(listening, &shared, socket))
+        .map(|socket| Listener::start(socket, &shared))
         .collect();
     Ok(Server {
         shared,

@@ -1,7 +1,8 @@
 //! Who may come in: the check of a token, and the name it gives to its bearer.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
+
+use crate::transport::PeerAddr;
 
 /// What is to be checked.
 #[derive(Clone, Copy)]
@@ -9,7 +10,7 @@ pub struct Credentials<'a> {
     /// The token; empty where the client has none.
     pub token: &'a str,
     /// Address of the client.
-    pub peer: SocketAddr,
+    pub peer: PeerAddr,
 }
 
 /// The result of a check.
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     fn check(expected: &str, token: &str) -> bool {
-        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let peer = PeerAddr::Local;
         let verdict = Validator::Token(expected.into()).check(Credentials { token, peer });
         verdict != Verdict::Refused
     }
@@ -83,7 +84,7 @@ mod tests {
     #[test]
     fn a_panicking_validator_refuses() {
         let validator = Validator::Check(Arc::new(|_| panic!("on purpose")));
-        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let peer = PeerAddr::Local;
         assert_eq!(
             validator.check(Credentials { token: "", peer }),
             Verdict::Refused

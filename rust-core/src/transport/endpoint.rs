@@ -1,7 +1,9 @@
 //! The text form of an address, the same in every language and for client and server.
 //!
 //! ```text
-//! endpoint = "tcp://" host ":" port
+//! endpoint = ( "tcp://" | "tls://" ) host ":" port
+//!          | ( "ws://" | "wss://" ) host ":" port [ path ]
+//!          | "pipe://" ( name | absolute path )
 //! host     = name | IPv4 | "[" IPv6 "]" | "*"
 //! ```
 
@@ -16,6 +18,36 @@ use crate::error::{Error, Result};
 pub enum Scheme {
     /// `tcp://host:port`
     Tcp,
+    /// `tls://host:port`: the same within TLS.
+    Tls,
+    /// `ws://host:port/path`: WebSocket.
+    Ws,
+    /// `wss://host:port/path`: WebSocket within TLS.
+    Wss,
+    /// `pipe://name`: a named pipe.
+    Pipe,
+}
+
+impl Scheme {
+    const ALL: [Self; 5] = [Self::Tcp, Self::Tls, Self::Ws, Self::Wss, Self::Pipe];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Tls => "tls",
+            Self::Ws => "ws",
+            Self::Wss => "wss",
+            Self::Pipe => "pipe",
+        }
+    }
+
+    pub(crate) fn has_tls(self) -> bool {
+        matches!(self, Self::Tls | Self::Wss)
+    }
+
+    pub(crate) fn has_websocket(self) -> bool {
+        matches!(self, Self::Ws | Self::Wss)
+    }
 }
 
 /// The host part of an endpoint.
@@ -35,6 +67,7 @@ pub struct Endpoint {
     scheme: Scheme,
     host: Host,
     port: u16,
+    path: String,
 }
 
 impl Endpoint {
@@ -43,14 +76,25 @@ impl Endpoint {
         self.scheme
     }
 
-    /// The host.
+    /// The host; [`Host::Any`] for a pipe, which has none.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// The port; 0 lets a server pick one.
+    /// The port; 0 lets a server pick one. 0 for a pipe, which has none.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The path of a WebSocket, `/` if none was given; the name or absolute path of a pipe; else
+    /// empty.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Host and port as HTTP writes them.
+    pub(crate) fn authority(&self) -> String {
+        format!("{}:{}", self.host, self.port)
     }
 
     /// The same endpoint on another port.
@@ -63,6 +107,9 @@ impl Endpoint {
 
     /// Fails where a client could not connect.
     pub(crate) fn check_for_client(&self) -> Result<()> {
+        if self.scheme == Scheme::Pipe {
+            return Ok(());
+        }
         if self.host == Host::Any {
             return Err(self.wrong("\"*\" is for servers: name the host to connect to"));
         }
@@ -87,20 +134,37 @@ impl FromStr for Endpoint {
     fn from_str(text: &str) -> Result<Self> {
         let fail = |what: &str| Err(wrong(text, what));
         let Some((scheme, rest)) = text.split_once("://") else {
-            return fail("it must begin with \"tcp://\"");
+            return fail("it must begin with a scheme, as \"tcp://\"");
         };
-        let scheme = match scheme {
-            "tcp" => Scheme::Tcp,
-            "tls" | "ws" | "wss" | "pipe" => {
-                return fail("this transport is not there yet: use \"tcp://\"");
-            }
-            _ => return fail("unknown scheme: use \"tcp://\""),
+        let Some(scheme) = Scheme::ALL.into_iter().find(|s| s.name() == scheme) else {
+            return fail("unknown scheme: use tcp, tls, ws, wss or pipe");
         };
+        if scheme == Scheme::Pipe {
+            let what = check_pipe(rest);
+            return match what {
+                None => Ok(Self {
+                    scheme,
+                    host: Host::Any,
+                    port: 0,
+                    path: rest.to_owned(),
+                }),
+                Some(what) => fail(what),
+            };
+        }
         if rest.contains(['?', '#']) {
             return fail("a query or fragment has no meaning here");
         }
-        if rest.contains(['/', '@']) {
-            return fail("only a host and a port may follow \"tcp://\"");
+        if rest.contains('@') {
+            return fail("a user name has no meaning here");
+        }
+        let (rest, path) = match rest.find('/') {
+            None if scheme.has_websocket() => (rest, "/"),
+            None => (rest, ""),
+            Some(at) if scheme.has_websocket() => rest.split_at(at),
+            Some(_) => return fail("only a host and a port may follow the scheme"),
+        };
+        if !path.bytes().all(|b| b.is_ascii_graphic()) {
+            return fail("the path must be percent-encoded ASCII");
         }
         let (host, port) = match rest.strip_prefix('[') {
             Some(rest) => {
@@ -124,10 +188,27 @@ impl FromStr for Endpoint {
         };
         let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
         match port.parse() {
-            Ok(port) if digits => Ok(Self { scheme, host, port }),
+            Ok(port) if digits => Ok(Self {
+                scheme,
+                host,
+                port,
+                path: path.to_owned(),
+            }),
             _ => fail("the port must be a number from 0 to 65535"),
         }
     }
+}
+
+/// What is wrong with the name of a pipe.
+fn check_pipe(name: &str) -> Option<&'static str> {
+    if name.is_empty() || name == "/" {
+        return Some("the name of the pipe is missing");
+    }
+    if name.contains('\0') {
+        return Some("the name of a pipe can't hold a NUL");
+    }
+    let is_path = name.starts_with('/');
+    (!is_path && name.contains(['/', '\\'])).then_some("the name of a pipe can't hold a slash")
 }
 
 fn parse_host(text: &str) -> std::result::Result<Host, &'static str> {
@@ -164,8 +245,10 @@ impl fmt::Display for Host {
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Scheme::Tcp = self.scheme;
-        write!(f, "tcp://{}:{}", self.host, self.port)
+        match self.scheme {
+            Scheme::Pipe => write!(f, "pipe://{}", self.path),
+            scheme => write!(f, "{}://{}{}", scheme.name(), self.authority(), self.path),
+        }
     }
 }
 
@@ -181,6 +264,11 @@ mod tests {
             "tcp://*:0",
             "tcp://server.example.com:65535",
             "tcp://my_host-1:80",
+            "tls://server.example.com:443",
+            "ws://localhost:80/",
+            "wss://localhost:443/a/b%20c/",
+            "pipe://Demo.Pipe",
+            "pipe:///run/demo.sock",
         ] {
             assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), text);
         }
@@ -196,6 +284,12 @@ mod tests {
             ("", "begin with"),
             ("127.0.0.1:5000", "begin with"),
             ("http://a:1", "unknown scheme"),
+            ("TCP://a:1", "unknown scheme"),
+            ("ws://a:1/x?y", "query"),
+            ("ws://a:1/\u{e9}", "percent-encoded"),
+            ("ws://a/x:1", "port is missing"),
+            ("pipe://", "missing"),
+            ("pipe://a/b", "slash"),
             ("tcp://a", "port is missing"),
             ("tcp://:5", "host is missing"),
             ("tcp://a:", "number from 0"),
@@ -205,11 +299,11 @@ mod tests {
             ("tcp://[::1]", "[IPv6 address]:port"),
             ("tcp://[1.2.3.4]:5", "not an IPv6 address"),
             ("tcp://a:5/x", "only a host and a port"),
-            ("tcp://u@a:5", "only a host and a port"),
+            ("tcp://u@a:5", "user name"),
             ("tcp://a:5?x=1", "query"),
             ("tcp://a:5#f", "query"),
             ("tcp://a b:5", "not a host name"),
-            ("tcp://a:1,b:2", "number from 0"),
+            ("tcp://a:1,b:2", "brackets"),
         ] {
             let error = text.parse::<Endpoint>().unwrap_err().to_string();
             assert!(error.contains(what), "{text}: {error}");

@@ -6,25 +6,38 @@
 //! while the reading task is at work the bytes are left to it, so that many answers or calls share
 //! one write.
 
+use std::collections::VecDeque;
+use std::future::pending;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
 
+use super::WebSocketOptions;
+use super::io::{Io, ReadHalf, WriteHalf};
+use super::layers::{Layers, Received};
+use crate::error::{Error, ErrorCode};
 use crate::wire::frame;
+
+/// What an idle connection keeps for reading, in bytes.
+const IDLE_BUFFER: usize = 4096;
+/// Most that is read at once while small frames come.
+const BUSY_ROOM: usize = 64 * 1024;
+/// Most that is reserved for the rest of a large frame.
+const LARGEST_ROOM: usize = 4 * 1024 * 1024;
 
 /// What a lock guards that bytes are sent from.
 pub(crate) trait Outbox {
     /// The writer of the present connection.
     fn writer(&mut self) -> Option<&mut Writer>;
 
-    /// Moves bytes from the session into [`Writer::pending`], which is empty.
+    /// Moves bytes from the session into the writer by [`Writer::load`].
     fn refill(&mut self);
 }
 
@@ -32,30 +45,37 @@ pub(crate) trait Outbox {
 pub(crate) struct Writer {
     /// Tells this connection from those before and after it.
     id: u64,
-    /// Shared, so that nobody has to hold the lock while writing.
-    stream: Arc<OwnedWriteHalf>,
-    /// Taken from the session, not yet from us by the network.
-    pub(crate) pending: BytesMut,
+    half: Arc<WriteHalf>,
+    layers: Layers,
+    /// For the network, and not taken by it yet.
+    wire: BytesMut,
+    /// How much of `wire`, and of what is being written, stands for how much of the frames.
+    loads: VecDeque<Load>,
+    /// Bytes of `wire` ever given to the network.
+    written: u64,
+    /// Bytes ever put into `wire`.
+    loaded: u64,
     /// Somebody is writing; what comes meanwhile it will find.
     writing: bool,
     /// The reading task is at work and will write when it is done.
     held: bool,
     /// Writing failed for good.
-    broken: Option<io::Error>,
+    broken: Option<Ending>,
     /// The network takes nothing at present, or writing failed: the reading task is to look.
     stuck: Arc<Notify>,
 }
 
-impl Writer {
-    fn is_idle(&self) -> bool {
-        !self.writing && !self.held && self.broken.is_none()
-    }
+/// Frames on their way through layers that change their length.
+struct Load {
+    begin: u64,
+    end: u64,
+    frames: usize,
 }
 
 /// Why there is nothing more to read.
 #[derive(Debug)]
 pub(crate) enum Ending {
-    /// End of stream between two frames.
+    /// The peer closed in order.
     Closed,
     /// End of stream within a frame.
     HalfFrame,
@@ -63,6 +83,10 @@ pub(crate) enum Ending {
     BadLength(frame::BadLength),
     /// The network failed.
     Io(io::Error),
+    /// A layer failed.
+    Layer(Error),
+    /// No sign of life.
+    Silent(Duration),
 }
 
 impl std::fmt::Display for Ending {
@@ -72,6 +96,19 @@ impl std::fmt::Display for Ending {
             Self::HalfFrame => f.write_str("the connection ended in the middle of a message"),
             Self::BadLength(error) => error.fmt(f),
             Self::Io(error) => error.fmt(f),
+            Self::Layer(error) => error.fmt(f),
+            Self::Silent(time) => write!(f, "no sign of life for {time:?}"),
+        }
+    }
+}
+
+impl Ending {
+    /// What kind of failure it is.
+    pub(crate) fn code(&self) -> ErrorCode {
+        match self {
+            Self::BadLength(_) => ErrorCode::Protocol,
+            Self::Layer(error) => error.code(),
+            _ => ErrorCode::Transport,
         }
     }
 }
@@ -79,41 +116,163 @@ impl std::fmt::Display for Ending {
 /// The receiving half of a connection.
 pub(crate) struct Reader {
     id: u64,
-    stream: OwnedReadHalf,
-    write_half: Arc<OwnedWriteHalf>,
+    half: ReadHalf,
+    write_half: Arc<WriteHalf>,
+    /// Not decoded yet, where there are layers.
     input: BytesMut,
+    has_layers: bool,
+    /// Nothing has been read since the handshake.
+    is_fresh: bool,
+    received: Received,
+    /// What [`fill`](Self::fill) met after it had something to give.
+    ending: Option<Ending>,
     /// How much is read at once.
     room: usize,
     max_frame: usize,
+    /// Where the transport has a ping.
+    liveness: Option<Liveness>,
     stuck: Arc<Notify>,
 }
 
-/// Takes a connection apart. `max_frame` limits what is read, in bytes of a frame body.
-pub(crate) fn split(stream: TcpStream, max_frame: usize) -> (Reader, Writer) {
+struct Liveness {
+    options: WebSocketOptions,
+    heard: Instant,
+    pinged: bool,
+}
+
+impl Liveness {
+    fn next(&self) -> Instant {
+        let interval = self.options.ping_interval;
+        match self.pinged {
+            false => self.heard + interval,
+            true => self.heard + interval + self.options.ping_timeout,
+        }
+    }
+}
+
+/// Takes a connection apart. `max_frame` limits what is read, in bytes of a frame body; `early` is
+/// the part of the stream of frames that arrived with the handshake.
+pub(super) fn split(
+    io: Io,
+    layers: Layers,
+    early: BytesMut,
+    max_frame: usize,
+    websocket: WebSocketOptions,
+) -> (Reader, Writer) {
     static NEXT_ID: AtomicU64 = AtomicU64::new(0);
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-    let stuck = Arc::new(Notify::new());
-    let (read_half, write_half) = stream.into_split();
-    let write_half = Arc::new(write_half);
+    let (half, stuck) = (Arc::new(io.write), Arc::new(Notify::new()));
+    let reader = Reader {
+        id,
+        half: io.read,
+        write_half: half.clone(),
+        input: BytesMut::new(),
+        has_layers: !layers.is_empty(),
+        is_fresh: !layers.is_empty(),
+        received: Received {
+            stream: early,
+            ..Received::default()
+        },
+        ending: None,
+        room: IDLE_BUFFER,
+        max_frame,
+        liveness: layers.websocket.is_some().then(|| Liveness {
+            options: websocket,
+            heard: Instant::now(),
+            pinged: false,
+        }),
+        stuck: stuck.clone(),
+    };
     let writer = Writer {
         id,
-        stream: write_half.clone(),
-        pending: BytesMut::new(),
+        half,
+        layers,
+        wire: BytesMut::new(),
+        loads: VecDeque::new(),
+        written: 0,
+        loaded: 0,
         writing: false,
         held: false,
         broken: None,
-        stuck: stuck.clone(),
-    };
-    let reader = Reader {
-        id,
-        stream: read_half,
-        write_half,
-        input: BytesMut::new(),
-        room: IDLE_BUFFER,
-        max_frame,
         stuck,
     };
     (reader, writer)
+}
+
+impl Writer {
+    fn is_idle(&self) -> bool {
+        !self.writing && !self.held && self.broken.is_none()
+    }
+
+    /// Takes frames from the session.
+    pub(crate) fn load(&mut self, frames: BytesMut) {
+        if frames.is_empty() {
+            return;
+        }
+        let (begin, size) = (self.loaded, frames.len());
+        let before = self.wire.len();
+        if let Err(ending) = self.layers.encode(frames, &mut self.wire) {
+            self.broken = Some(ending);
+            self.stuck.notify_one();
+        }
+        self.loaded += (self.wire.len() - before) as u64;
+        if !self.layers.is_empty() {
+            self.loads.push_back(Load {
+                begin,
+                end: self.loaded,
+                frames: size,
+            });
+        }
+    }
+
+    /// Bytes that wait for the network.
+    pub(crate) fn pending(&self) -> usize {
+        (self.loaded - self.written) as usize
+    }
+
+    /// Bytes of frames that certainly have not reached the peer. Behind layers, what has been begun
+    /// counts as sent.
+    pub(crate) fn unsent(&self) -> usize {
+        if self.layers.is_empty() {
+            return self.pending();
+        }
+        let unbegun = self.loads.iter().filter(|load| load.begin >= self.written);
+        unbegun.map(|load| load.frames).sum()
+    }
+
+    /// Adds what a layer has to say.
+    fn say(
+        &mut self,
+        write: impl FnOnce(&mut Layers, &mut BytesMut) -> Result<(), Ending>,
+    ) -> Result<(), Ending> {
+        let before = self.wire.len();
+        let result = write(&mut self.layers, &mut self.wire);
+        self.loaded += (self.wire.len() - before) as u64;
+        result
+    }
+
+    /// Takes leave of the peer, as far as that is possible without waiting.
+    pub(crate) fn farewell(&mut self, text: &str) {
+        if self.layers.is_empty() || self.writing || self.broken.is_some() {
+            return;
+        }
+        let _ = self.say(|layers, wire| {
+            layers.farewell(text, wire);
+            Ok(())
+        });
+        let _ = self.half.try_write(&self.wire);
+    }
+
+    fn wrote(&mut self, n: usize) {
+        self.written += n as u64;
+        while self
+            .loads
+            .front()
+            .is_some_and(|load| load.end <= self.written)
+        {
+            self.loads.pop_front();
+        }
+    }
 }
 
 /// Writes what there is to write, unless somebody else does or will.
@@ -122,29 +281,32 @@ pub(crate) fn flush<'a, O: Outbox>(outbox: &'a Mutex<O>, mut guard: MutexGuard<'
         let Some(writer) = guard.writer().filter(|w| w.is_idle()) else {
             return;
         };
-        if writer.pending.is_empty() {
+        if writer.wire.is_empty() {
             guard.refill();
         }
-        let Some(writer) = guard.writer().filter(|w| !w.pending.is_empty()) else {
+        let Some(writer) = guard.writer().filter(|w| !w.wire.is_empty()) else {
             return;
         };
-        let (id, stream) = (writer.id, writer.stream.clone());
-        let mut bytes = std::mem::take(&mut writer.pending);
+        let (id, half) = (writer.id, writer.half.clone());
+        let mut bytes = std::mem::take(&mut writer.wire);
         writer.writing = true;
         drop(guard);
-        let written = stream.try_write(&bytes);
+        let result = half.try_write(&bytes);
         guard = outbox.lock();
         let Some(writer) = guard.writer().filter(|w| w.id == id) else {
             return;
         };
         writer.writing = false;
-        if let Ok(n) = written {
+        if let Ok(n) = result {
             bytes.advance(n);
+            writer.wrote(n);
         }
-        writer.pending = bytes;
-        if let Err(error) = written {
+        // A layer may have had something to say meanwhile.
+        bytes.unsplit(std::mem::take(&mut writer.wire));
+        writer.wire = bytes;
+        if let Err(error) = result {
             if error.kind() != io::ErrorKind::WouldBlock {
-                writer.broken = Some(error);
+                writer.broken = Some(Ending::Io(error));
             }
             writer.stuck.notify_one();
             return;
@@ -156,38 +318,115 @@ impl Reader {
     /// Waits for bytes, sending meanwhile what got stuck. From its return until
     /// [`release`](Self::release) everything that is to be sent waits.
     pub(crate) async fn fill<O: Outbox>(&mut self, outbox: &Mutex<O>) -> Result<(), Ending> {
+        if let Some(ending) = self.ending.take() {
+            return Err(ending);
+        }
+        if std::mem::take(&mut self.is_fresh) {
+            // Something may have come right behind the handshake.
+            self.decode(outbox)?;
+            if self.has_received() {
+                return Ok(());
+            }
+            self.release(outbox);
+        }
         loop {
-            let waits = matches!(look(outbox, self.id).map_err(Ending::Io)?, Look::Waits);
+            let waits = matches!(look(outbox, self.id)?, Look::Waits);
             self.make_room();
+            let input = if self.has_layers {
+                &mut self.input
+            } else {
+                &mut self.received.stream
+            };
             tokio::select! {
                 biased;
-                read = self.stream.read_buf(&mut self.input) => {
+                read = self.half.read_buf(input) => {
                     let n = read.map_err(Ending::Io)?;
                     if n == 0 {
-                        let clean = self.input.is_empty();
+                        let clean = self.input.is_empty() && self.received.stream.is_empty();
                         return Err(if clean { Ending::Closed } else { Ending::HalfFrame });
                     }
                     self.adapt(n);
-                    with_writer(outbox, self.id, |writer| writer.held = true);
-                    return Ok(());
+                    return self.decode(outbox);
                 }
                 writable = self.write_half.writable(), if waits => {
                     writable.map_err(Ending::Io)?;
                     flush(outbox, outbox.lock());
                 }
                 () = self.stuck.notified() => {}
+                () = at(self.liveness.as_ref().map(Liveness::next)) => self.check_life(outbox)?,
             }
         }
     }
 
+    fn decode<O: Outbox>(&mut self, outbox: &Mutex<O>) -> Result<(), Ending> {
+        if let Some(liveness) = &mut self.liveness {
+            liveness.heard = Instant::now();
+            liveness.pinged = false;
+        }
+        let (input, received) = (&mut self.input, &mut self.received);
+        let decoded = with_writer(outbox, self.id, |writer| {
+            writer.held = true;
+            if writer.layers.is_empty() {
+                return Ok(());
+            }
+            writer.say(|layers, wire| layers.decode(input, received, wire))
+        });
+        match decoded {
+            // What came before the end is worth having.
+            Some(Err(ending)) if self.has_received() => {
+                self.ending = Some(ending);
+                Ok(())
+            }
+            Some(Err(ending)) => Err(ending),
+            _ => Ok(()),
+        }
+    }
+
+    fn has_received(&self) -> bool {
+        !(self.received.messages.is_empty() && self.received.stream.is_empty())
+    }
+
+    /// The peer has been silent: asks, or gives up.
+    fn check_life<O: Outbox>(&mut self, outbox: &Mutex<O>) -> Result<(), Ending> {
+        let Some(liveness) = &mut self.liveness else {
+            return Ok(());
+        };
+        if liveness.pinged {
+            return Err(Ending::Silent(liveness.heard.elapsed()));
+        }
+        liveness.pinged = true;
+        with_writer(outbox, self.id, |writer| {
+            writer.say(|layers, wire| layers.ping(wire))
+        })
+        .unwrap_or(Ok(()))?;
+        flush(outbox, outbox.lock());
+        Ok(())
+    }
+
     /// The next whole frame body that has arrived.
     pub(crate) fn next_frame(&mut self) -> Result<Option<Bytes>, Ending> {
-        frame::split(&mut self.input, self.max_frame).map_err(Ending::BadLength)
+        if let Some(message) = self.received.messages.pop_front() {
+            return if message.len() <= self.max_frame {
+                Ok(Some(message))
+            } else {
+                let length = i32::try_from(message.len()).unwrap_or(i32::MAX);
+                Err(Ending::BadLength(frame::BadLength {
+                    length,
+                    limit: self.max_frame,
+                }))
+            };
+        }
+        frame::split(&mut self.received.stream, self.max_frame).map_err(Ending::BadLength)
     }
 
     /// A new limit for frames that are read from now on, in bytes.
-    pub(crate) fn set_max_frame(&mut self, bytes: usize) {
+    pub(crate) fn set_max_frame<O: Outbox>(&mut self, outbox: &Mutex<O>, bytes: usize) {
         self.max_frame = bytes;
+        with_writer(outbox, self.id, |writer| {
+            if let Some(websocket) = &mut writer.layers.websocket {
+                websocket.set_max_message(bytes);
+            }
+        });
     }
 
     /// Sends what has waited since [`fill`](Self::fill).
@@ -197,28 +436,33 @@ impl Reader {
     }
 
     /// Waits until the network has taken everything.
-    pub(crate) async fn drain<O: Outbox>(&mut self, outbox: &Mutex<O>) -> io::Result<()> {
+    pub(crate) async fn drain<O: Outbox>(&mut self, outbox: &Mutex<O>) -> Result<(), Ending> {
         loop {
             self.release(outbox);
             match look(outbox, self.id)? {
                 Look::Sent => return Ok(()),
-                Look::Waits => self.write_half.writable().await?,
+                Look::Waits => self.write_half.writable().await.map_err(Ending::Io)?,
                 Look::IsWriting => self.stuck.notified().await,
             }
         }
     }
 
-    /// Says that nothing more will be sent, and waits for the peer to say the same: a socket that
-    /// is closed with unread bytes in it would take back what was sent last.
-    pub(crate) async fn finish(mut self) {
-        let socket = socket2::SockRef::from(AsRef::<TcpStream>::as_ref(&self.stream));
-        if socket.shutdown(std::net::Shutdown::Write).is_err() {
+    /// Takes leave, says that nothing more will be sent, and waits for the peer to say the same: a
+    /// socket that is closed with unread bytes in it would take back what was sent last.
+    pub(crate) async fn finish<O: Outbox>(mut self, outbox: &Mutex<O>, text: &str) {
+        with_writer(outbox, self.id, |writer| {
+            let _ = writer.say(|layers, wire| {
+                layers.farewell(text, wire);
+                Ok(())
+            });
+        });
+        if self.drain(outbox).await.is_err() || self.write_half.shut_down().is_err() {
             return;
         }
         loop {
             self.input.clear();
             self.input.reserve(IDLE_BUFFER);
-            if !matches!(self.stream.read_buf(&mut self.input).await, Ok(1..)) {
+            if !matches!(self.half.read_buf(&mut self.input).await, Ok(1..)) {
                 return;
             }
         }
@@ -227,23 +471,25 @@ impl Reader {
     /// Room for the rest of the frame that has begun, or for as much as came lately. Never much
     /// more than has arrived: a length alone reserves nothing.
     fn make_room(&mut self) {
-        let room = match self.input.first_chunk::<{ frame::PREFIX }>() {
+        let stream = &mut self.received.stream;
+        let room = match stream.first_chunk::<{ frame::PREFIX }>() {
             Some(prefix) => {
                 let length = usize::try_from(i32::from_le_bytes(*prefix)).unwrap_or(0);
-                let missing = (length + frame::PREFIX).saturating_sub(self.input.len());
-                missing.min(self.input.len()).clamp(self.room, LARGEST_ROOM)
+                let missing = (length + frame::PREFIX).saturating_sub(stream.len());
+                missing.min(stream.len()).clamp(self.room, LARGEST_ROOM)
             }
-            None => {
-                if self.input.is_empty()
-                    && self.input.capacity() > IDLE_BUFFER
-                    && self.room == IDLE_BUFFER
-                {
-                    self.input = BytesMut::new();
-                }
-                self.room
-            }
+            None => self.room,
         };
-        self.input.reserve(room);
+        let input = if self.has_layers {
+            &mut self.input
+        } else {
+            stream
+        };
+        if input.is_empty() && input.capacity() > IDLE_BUFFER && self.room == IDLE_BUFFER {
+            // An idle connection holds no large buffer.
+            *input = BytesMut::new();
+        }
+        input.reserve(room);
     }
 
     /// Reads more at once where much comes, and less where little does.
@@ -256,32 +502,6 @@ impl Reader {
     }
 }
 
-/// What an idle connection keeps for reading, in bytes.
-const IDLE_BUFFER: usize = 4096;
-/// Most that is read at once while small frames come.
-const BUSY_ROOM: usize = 64 * 1024;
-/// Most that is reserved for the rest of a large frame.
-const LARGEST_ROOM: usize = 4 * 1024 * 1024;
-
-fn look<O: Outbox>(outbox: &Mutex<O>, id: u64) -> io::Result<Look> {
-    let mut guard = outbox.lock();
-    let Some(writer) = guard.writer().filter(|w| w.id == id) else {
-        return Ok(Look::Sent);
-    };
-    match writer.broken.take() {
-        Some(error) => Err(error),
-        None if writer.writing => Ok(Look::IsWriting),
-        None if writer.pending.is_empty() => Ok(Look::Sent),
-        None => Ok(Look::Waits),
-    }
-}
-
-fn with_writer<O: Outbox>(outbox: &Mutex<O>, id: u64, change: impl FnOnce(&mut Writer)) {
-    if let Some(writer) = outbox.lock().writer().filter(|w| w.id == id) {
-        change(writer);
-    }
-}
-
 /// How sending stands.
 enum Look {
     /// Nothing waits in the writer.
@@ -290,4 +510,32 @@ enum Look {
     Waits,
     /// Somebody is writing right now.
     IsWriting,
+}
+
+fn look<O: Outbox>(outbox: &Mutex<O>, id: u64) -> Result<Look, Ending> {
+    let mut guard = outbox.lock();
+    let Some(writer) = guard.writer().filter(|w| w.id == id) else {
+        return Ok(Look::Sent);
+    };
+    match writer.broken.take() {
+        Some(ending) => Err(ending),
+        None if writer.writing => Ok(Look::IsWriting),
+        None if writer.wire.is_empty() => Ok(Look::Sent),
+        None => Ok(Look::Waits),
+    }
+}
+
+fn with_writer<O: Outbox, R>(
+    outbox: &Mutex<O>,
+    id: u64,
+    change: impl FnOnce(&mut Writer) -> R,
+) -> Option<R> {
+    outbox.lock().writer().filter(|w| w.id == id).map(change)
+}
+
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => pending().await,
+    }
 }

@@ -1,0 +1,175 @@
+//! Listening at an endpoint of any kind, and the handshakes of those who come.
+
+use std::io;
+
+use bytes::BytesMut;
+use tokio::net::TcpListener;
+
+use super::io::Io;
+use super::layers::Layers;
+use super::pump::{self, Reader, Writer};
+use super::{Endpoint, PeerAddr, Scheme, TransportOptions, tcp, tls, websocket};
+use crate::error::{Error, ErrorCode, Result};
+
+/// Permissions of a pipe's socket file unless told otherwise: its owner's alone.
+const PIPE_MODE: u32 = 0o600;
+
+/// A socket that listens.
+pub(crate) struct Listener {
+    endpoint: Endpoint,
+    socket: Socket,
+}
+
+enum Socket {
+    Tcp(TcpListener),
+    #[cfg(unix)]
+    Pipe(super::pipe::unix::Listener),
+    #[cfg(windows)]
+    Pipe(super::pipe::windows::Listener),
+}
+
+/// Somebody who has connected and not made any handshake yet.
+pub(crate) struct Incoming {
+    io: Io,
+    peer: PeerAddr,
+    endpoint: Endpoint,
+}
+
+impl Listener {
+    /// Binds an endpoint: one socket, or several for a host with several addresses.
+    pub(crate) async fn bind(endpoint: &Endpoint, options: &TransportOptions) -> Result<Vec<Self>> {
+        if endpoint.scheme().has_tls() && options.tls_server.is_none() {
+            return Err(Error::invalid_argument(format!(
+                "endpoint \"{endpoint}\" needs a certificate: set the server's TLS options"
+            )));
+        }
+        if endpoint.scheme() == Scheme::Pipe {
+            let mode = options.pipe_mode.unwrap_or(PIPE_MODE);
+            #[cfg(unix)]
+            let bound = super::pipe::unix::listen(endpoint.path(), mode).await;
+            #[cfg(windows)]
+            let bound = super::pipe::windows::listen(endpoint.path(), mode).await;
+            let socket = bound.map_err(|e| {
+                Error::new(ErrorCode::Transport, format!("can't listen on {endpoint}"))
+                    .with_details(Some(e.to_string()))
+            })?;
+            return Ok(vec![Self {
+                endpoint: endpoint.clone(),
+                socket: Socket::Pipe(socket),
+            }]);
+        }
+        let sockets = tcp::listen(endpoint).await?;
+        let port = sockets.first().map(TcpListener::local_addr);
+        let Some(Ok(address)) = port else {
+            return Err(Error::new(
+                ErrorCode::Transport,
+                format!("can't listen on {endpoint}"),
+            ));
+        };
+        let endpoint = endpoint.with_port(address.port());
+        let listeners = sockets.into_iter().map(|socket| Self {
+            endpoint: endpoint.clone(),
+            socket: Socket::Tcp(socket),
+        });
+        Ok(listeners.collect())
+    }
+
+    /// Where it listens, with the port that it was given.
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Waits for the next one.
+    pub(crate) async fn accept(&self) -> io::Result<Incoming> {
+        let (io, peer) = match &self.socket {
+            Socket::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                (stream.into(), PeerAddr::Ip(peer))
+            }
+            #[cfg(unix)]
+            Socket::Pipe(listener) => {
+                let (stream, _) = listener.socket.accept().await?;
+                (stream.into(), PeerAddr::Local)
+            }
+            #[cfg(windows)]
+            Socket::Pipe(listener) => {
+                let (read, write) = listener.accept().await?;
+                let read = super::io::ReadHalf::Pipe(read);
+                (
+                    Io {
+                        read,
+                        write: super::io::WriteHalf::Pipe(write),
+                    },
+                    PeerAddr::Local,
+                )
+            }
+        };
+        Ok(Incoming {
+            io,
+            peer,
+            endpoint: self.endpoint.clone(),
+        })
+    }
+
+    /// Listens no more, at once: the port is free before the task that accepts has noticed (where
+    /// the system lets a listening socket be shut down: Linux).
+    pub(crate) fn shut_down(&self) {
+        let socket = match &self.socket {
+            Socket::Tcp(listener) => socket2::SockRef::from(listener),
+            #[cfg(unix)]
+            Socket::Pipe(listener) => socket2::SockRef::from(&listener.socket),
+            #[cfg(windows)]
+            Socket::Pipe(_) => return,
+        };
+        let _ = socket.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+impl Incoming {
+    /// Who it is.
+    pub(crate) fn peer(&self) -> PeerAddr {
+        self.peer
+    }
+
+    /// True if a refusal has a form in this transport. Elsewhere a connection is just closed.
+    pub(crate) fn can_be_told(&self) -> bool {
+        self.endpoint.scheme().has_websocket()
+    }
+
+    /// Makes the handshakes of the layers. `is_full`: there is no room for it, and it is to be told
+    /// so. The caller limits the time.
+    pub(crate) async fn accept(
+        self,
+        options: &TransportOptions,
+        max_frame: usize,
+        is_full: bool,
+    ) -> Result<(Reader, Writer)> {
+        let Self {
+            mut io, endpoint, ..
+        } = self;
+        if let super::io::WriteHalf::Tcp(half) = &io.write {
+            let applied = options.socket.apply(half.as_ref());
+            applied.map_err(|e| Error::new(ErrorCode::Transport, e.to_string()))?;
+        }
+        let (mut layers, mut early) = (Layers::default(), BytesMut::new());
+        if let Some(config) = options
+            .tls_server
+            .as_ref()
+            .filter(|_| endpoint.scheme().has_tls())
+        {
+            let (tls, plain) = tls::accept(&mut io, config.clone()).await?;
+            layers.tls = Some(Box::new(tls));
+            early = plain;
+        }
+        if endpoint.scheme().has_websocket() {
+            let upgrade = websocket::Upgrade {
+                endpoint: &endpoint,
+                is_full,
+                max_message: max_frame,
+            };
+            let plain = std::mem::take(&mut early);
+            websocket::accept(&mut io, &mut layers, plain, &upgrade, options).await?;
+        }
+        Ok(pump::split(io, layers, early, max_frame, options.websocket))
+    }
+}
