@@ -285,19 +285,30 @@ impl<T> Engine<T> {
         self.notify(Notification::Event(Box::new(request)));
     }
 
-    /// Bytes to send on the present link. Calling it makes room: waiting calls follow.
+    /// Bytes to send on the present link; none if nothing can be sent now. Calling it makes room:
+    /// waiting calls follow.
     pub fn take_output(&mut self, now: Time, link: LinkId) -> BytesMut {
+        let output = self.take_produced(link);
+        if self.queue.is_empty() {
+            return output;
+        }
+        self.pump(now);
+        if output.is_empty() {
+            // What was waiting for room is all there is: nobody would ask again for it.
+            self.take_produced(link)
+        } else {
+            output
+        }
+    }
+
+    fn take_produced(&mut self, link: LinkId) -> BytesMut {
         if self.link.id() != Some(link) {
             return BytesMut::new();
         }
-        let Some(session) = self.link.session_mut() else {
-            return BytesMut::new();
-        };
-        let output = session.take_output();
-        if !self.queue.is_empty() {
-            self.pump(now);
+        match self.link.session_mut() {
+            Some(session) => session.take_output(),
+            None => BytesMut::new(),
         }
-        output
     }
 
     /// The link that bytes may be sent on, authorised or not.
