@@ -233,8 +233,9 @@ impl<T> Engine<T> {
         let ready = match std::mem::replace(&mut self.link, Link::Idle) {
             Link::Ready(ready) => ready,
             Link::Handshaking { .. } => {
-                // It had accepted us and thought better of it: too many clients, shutting down.
-                self.attempt_failed(now, error);
+                // It had accepted us and thought better of it (too many clients, shutting down), or
+                // it is a stranger in its place. Only what a server says in order can be final.
+                self.attempt_lost(now, error);
                 return;
             }
             other => {
@@ -370,16 +371,28 @@ impl<T> Engine<T> {
 
     /// An attempt to connect failed: on with the loop, or not.
     fn attempt_failed(&mut self, now: Time, error: Error) {
-        self.link = Link::Idle;
-        self.endpoint = (self.endpoint + 1) % self.options.endpoints.max(1);
-        self.last_failure = Some(error.clone());
         if is_fatal(error.code()) {
+            self.attempt_is_over(&error);
             self.give_up(error);
-        } else if self.looping {
+        } else {
+            self.attempt_lost(now, error);
+        }
+    }
+
+    /// An attempt to connect failed in a way that says nothing of the next one.
+    fn attempt_lost(&mut self, now: Time, error: Error) {
+        self.attempt_is_over(&error);
+        if self.looping {
             self.next_attempt(now, error);
         } else {
             self.go_idle(State::Disconnected, &error);
         }
+    }
+
+    fn attempt_is_over(&mut self, error: &Error) {
+        self.link = Link::Idle;
+        self.endpoint = (self.endpoint + 1) % self.options.endpoints.max(1);
+        self.last_failure = Some(error.clone());
     }
 
     /// Waits for the next attempt of the loop, or gives up.
