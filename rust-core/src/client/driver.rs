@@ -45,8 +45,7 @@ pub(super) struct Driver {
     origin: Instant,
     runtime: Handle,
     options: DriverOptions,
-    /// The time-keeping task is to look again.
-    timer: Notify,
+    timer: Arc<Notify>,
     state: watch::Sender<State>,
     pub(super) dispatcher: Dispatcher,
     pub(super) subscriptions: Subscriptions,
@@ -58,6 +57,8 @@ struct Core {
     link: Option<LinkIo>,
     /// When the time-keeping task looks next.
     armed: Time,
+    /// The time-keeping task is to look again.
+    timer: Arc<Notify>,
     connecting: Vec<oneshot::Sender<crate::Result<()>>>,
     token: TokenSource,
     callbacks: Callbacks,
@@ -86,6 +87,10 @@ impl Outbox for Core {
         }) = &mut self.link
         {
             writer.load(self.engine.take_output(now, *id));
+            // Calls that had waited for room may have followed, or ended: somebody is to look.
+            if self.engine.has_actions() {
+                self.timer.notify_one();
+            }
         }
     }
 }
@@ -99,12 +104,14 @@ impl Driver {
         runtime: Handle,
     ) -> Arc<Self> {
         let origin = Instant::now();
+        let timer = Arc::new(Notify::new());
         let driver = Arc::new(Self {
             core: Mutex::new(Core {
                 origin,
                 engine,
                 link: None,
                 armed: Time::NEVER,
+                timer: timer.clone(),
                 connecting: Vec::new(),
                 token,
                 callbacks,
@@ -113,7 +120,7 @@ impl Driver {
             origin,
             runtime,
             options,
-            timer: Notify::new(),
+            timer,
             state: watch::Sender::new(State::Disconnected),
             dispatcher: Dispatcher::default(),
             subscriptions: Subscriptions::default(),

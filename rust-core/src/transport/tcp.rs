@@ -23,11 +23,14 @@ pub struct SocketOptions {
     pub keepalive_idle: Option<Duration>,
     /// Time between probes. Default 5 s.
     pub keepalive_interval: Duration,
-    /// Unanswered probes until the link is dead. Default 3: with the other defaults a peer that
-    /// vanished without a word is noticed after 25 s.
+    /// Unanswered probes until the link is dead. Default 3: a peer that vanished without a word is
+    /// noticed after 25 s, on Linux with the default `user_timeout` after 20 s.
     pub keepalive_probes: u32,
     /// How long sent bytes may stay unacknowledged until the link is dead (Linux); `None` = the
     /// kernel's own limit of some 15 minutes. Default 20 s.
+    ///
+    /// Linux has one clock for this and for unanswered probes, and the shorter time counts for
+    /// both: `keepalive_idle + keepalive_interval × keepalive_probes`, or this.
     pub user_timeout: Option<Duration>,
 }
 
@@ -54,8 +57,20 @@ impl SocketOptions {
             socket.set_tcp_keepalive(&keepalive)?;
         }
         #[cfg(target_os = "linux")]
-        socket.set_tcp_user_timeout(self.user_timeout)?;
+        socket.set_tcp_user_timeout(self.effective_user_timeout())?;
         Ok(())
+    }
+
+    /// Where a user timeout is set, Linux no longer counts probes but waits for that time.
+    #[cfg(target_os = "linux")]
+    fn effective_user_timeout(&self) -> Option<Duration> {
+        let probed = self.keepalive_idle.map(|idle| {
+            idle + self
+                .keepalive_interval
+                .saturating_mul(self.keepalive_probes)
+        });
+        self.user_timeout
+            .map(|limit| probed.map_or(limit, |probed| limit.min(probed)))
     }
 }
 
@@ -70,7 +85,7 @@ pub(crate) async fn connect(endpoint: &Endpoint, options: SocketOptions) -> Resu
     loop {
         if attempts.is_empty() || Instant::now() >= next_at {
             if let Some(address) = waiting.next() {
-                attempts.spawn(async move { (address, TcpStream::connect(address).await) });
+                attempts.spawn(async move { (address, open(address).await) });
                 next_at = Instant::now() + NEXT_ADDRESS;
             } else if attempts.is_empty() {
                 break;
@@ -99,6 +114,21 @@ pub(crate) async fn connect(endpoint: &Endpoint, options: SocketOptions) -> Resu
         endpoint,
         last_error.as_deref().unwrap_or("no address"),
     ))
+}
+
+async fn open(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    if stream.local_addr()? == stream.peer_addr()? {
+        // Nobody listens on a port of this machine, the system chose that very port for our end, and
+        // TCP let the connection meet itself. It must go without a trace, or it would keep the
+        // server from its port.
+        SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
+        return Err(io::Error::new(
+            io::ErrorKind::ConnectionRefused,
+            "connection refused (it met itself)",
+        ));
+    }
+    Ok(stream)
 }
 
 fn failed(endpoint: &Endpoint, cause: &str) -> Error {
@@ -187,4 +217,28 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.bind(&address.into())?;
     socket.listen(1024)?;
     TcpListener::from_std(socket.into())
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shorter_of_both_limits_counts() {
+        let seconds = Duration::from_secs;
+        let limit = |idle: Option<u64>, user: Option<u64>| {
+            let options = SocketOptions {
+                keepalive_idle: idle.map(seconds),
+                keepalive_interval: seconds(1),
+                keepalive_probes: 2,
+                user_timeout: user.map(seconds),
+            };
+            options.effective_user_timeout()
+        };
+        assert_eq!(limit(Some(1), Some(20)), Some(seconds(3)));
+        assert_eq!(limit(Some(1), Some(2)), Some(seconds(2)));
+        assert_eq!(limit(None, Some(20)), Some(seconds(20)));
+        // Then the kernel counts probes by itself.
+        assert_eq!(limit(Some(1), None), None);
+    }
 }

@@ -580,7 +580,8 @@ impl<T> Engine<T> {
         let waiting = std::mem::take(&mut self.queue);
         self.queued_bytes = 0;
         for index in unsent.into_iter().chain(waiting.into_values()) {
-            self.enqueue(index);
+            // Without a link to come this is the end of an attempt.
+            self.submit(now, index);
         }
     }
 

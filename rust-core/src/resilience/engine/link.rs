@@ -233,8 +233,14 @@ impl<T> Engine<T> {
         let ready = match std::mem::replace(&mut self.link, Link::Idle) {
             Link::Ready(ready) => ready,
             Link::Handshaking { .. } => {
-                // It had accepted us and thought better of it: too many clients, shutting down.
-                self.attempt_failed(now, error);
+                // It had accepted us and thought better of it (too many clients, shutting down), or
+                // it is a stranger in its place. Only what a server says in order can be final; that
+                // it does not take our certificate it says in this way.
+                if error.code() == ErrorCode::Certificate {
+                    self.attempt_failed(now, error);
+                } else {
+                    self.attempt_lost(now, error);
+                }
                 return;
             }
             other => {
@@ -285,19 +291,30 @@ impl<T> Engine<T> {
         self.notify(Notification::Event(Box::new(request)));
     }
 
-    /// Bytes to send on the present link. Calling it makes room: waiting calls follow.
+    /// Bytes to send on the present link; none if nothing can be sent now. Calling it makes room:
+    /// waiting calls follow.
     pub fn take_output(&mut self, now: Time, link: LinkId) -> BytesMut {
+        let output = self.take_produced(link);
+        if self.queue.is_empty() {
+            return output;
+        }
+        self.pump(now);
+        if output.is_empty() {
+            // What was waiting for room is all there is: nobody would ask again for it.
+            self.take_produced(link)
+        } else {
+            output
+        }
+    }
+
+    fn take_produced(&mut self, link: LinkId) -> BytesMut {
         if self.link.id() != Some(link) {
             return BytesMut::new();
         }
-        let Some(session) = self.link.session_mut() else {
-            return BytesMut::new();
-        };
-        let output = session.take_output();
-        if !self.queue.is_empty() {
-            self.pump(now);
+        match self.link.session_mut() {
+            Some(session) => session.take_output(),
+            None => BytesMut::new(),
         }
-        output
     }
 
     /// The link that bytes may be sent on, authorised or not.
@@ -359,16 +376,28 @@ impl<T> Engine<T> {
 
     /// An attempt to connect failed: on with the loop, or not.
     fn attempt_failed(&mut self, now: Time, error: Error) {
-        self.link = Link::Idle;
-        self.endpoint = (self.endpoint + 1) % self.options.endpoints.max(1);
-        self.last_failure = Some(error.clone());
         if is_fatal(error.code()) {
+            self.attempt_is_over(&error);
             self.give_up(error);
-        } else if self.looping {
+        } else {
+            self.attempt_lost(now, error);
+        }
+    }
+
+    /// An attempt to connect failed in a way that says nothing of the next one.
+    fn attempt_lost(&mut self, now: Time, error: Error) {
+        self.attempt_is_over(&error);
+        if self.looping {
             self.next_attempt(now, error);
         } else {
             self.go_idle(State::Disconnected, &error);
         }
+    }
+
+    fn attempt_is_over(&mut self, error: &Error) {
+        self.link = Link::Idle;
+        self.endpoint = (self.endpoint + 1) % self.options.endpoints.max(1);
+        self.last_failure = Some(error.clone());
     }
 
     /// Waits for the next attempt of the loop, or gives up.

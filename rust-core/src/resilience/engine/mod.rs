@@ -139,6 +139,11 @@ impl<T> Engine<T> {
         self.actions.pop_front()
     }
 
+    /// True if something is to be done.
+    pub fn has_actions(&self) -> bool {
+        !self.actions.is_empty()
+    }
+
     /// When [`Engine::tick`] must be called at the latest; `None` for "not before something
     /// happens".
     pub fn next_wakeup(&self) -> Option<Time> {

@@ -180,11 +180,32 @@ fn in_flight_calls_are_bounded_and_the_rest_follow() {
     for tag in 0..5 {
         world.call(tag, |_| {});
     }
-    assert_eq!(world.requests.len(), 2);
-    for _ in 0..5 {
+    for in_flight in [2, 2, 2, 2, 1] {
+        assert_eq!(world.requests.len(), in_flight);
         world.succeed();
     }
     assert_eq!(world.done.len(), 5);
+}
+
+#[test]
+fn calls_that_wait_for_room_end_as_not_sent_when_no_link_will_come() {
+    let mut world = World::connected(|o| o.max_in_flight = 1);
+    for tag in 0..3 {
+        world.call(tag, |_| {});
+    }
+    world.lose();
+    assert_eq!(world.error(0).outcome(), Outcome::Unknown);
+    for tag in [1, 2] {
+        let error = world.error(tag);
+        assert_eq!(
+            (error.code(), error.outcome()),
+            (ErrorCode::Transport, Outcome::NotSent)
+        );
+    }
+    assert_eq!(
+        (world.engine.queued_bytes, world.engine.next_wakeup()),
+        (0, None)
+    );
 }
 
 #[test]

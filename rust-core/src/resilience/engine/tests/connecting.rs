@@ -42,6 +42,29 @@ fn a_first_connect_is_covered_when_asked_for() {
 }
 
 #[test]
+fn a_stranger_that_talks_nonsense_is_no_final_refusal() {
+    let mut world = World::new(|o| {
+        o.reconnect = Some(ReconnectOptions {
+            retry_first_connect: true,
+            ..ReconnectOptions::default()
+        });
+        o.endpoints = 2;
+    });
+    world.engine.connect(world.now);
+    let link = world.last_opened();
+    world.engine.link_opened(link, "");
+    let nonsense = Error::new(ErrorCode::Protocol, "a frame of 1347703880 bytes");
+    world
+        .engine
+        .link_lost(world.now, link, Loss::Dropped(nonsense), 0);
+    assert_eq!(world.engine.state(), State::Reconnecting);
+    assert_eq!(world.sleep(), 1000);
+    assert_eq!(world.opened.last().unwrap().1, 1);
+    world.accept();
+    assert_eq!(world.connects, [Ok(())]);
+}
+
+#[test]
 fn connecting_is_limited_in_time_handshake_included() {
     let mut world = World::new(|o| o.connect_timeout = MS(3000));
     world.engine.connect(world.now);
