@@ -444,6 +444,21 @@ fn a_violation_closes_after_the_answers_that_were_due() {
     }
 }
 
+/// A socket that is closed with unread bytes in it takes back what was sent last.
+#[test]
+fn a_refusal_arrives_however_much_was_sent_behind_it() {
+    let own = Target::Own(Own::start());
+    let behind = framed(&body(2, Some(Bytes::from(vec![0; 60_000])))).repeat(50);
+    for _ in 0..10 {
+        let mut raw = bring(&own, State::Connected);
+        let version = message(Kind::INITIALIZATION, Some(hello(Some(&[0]), 2)));
+        raw.send(&[frame(&version), behind.clone()].concat());
+        let answer = raw.expect_frame();
+        assert_eq!(answer.id, version.id);
+        own.expect_end(&mut raw, "after a refusal");
+    }
+}
+
 #[test]
 fn a_length_that_is_not_allowed_closes_without_an_answer() {
     for target in Target::all("") {
