@@ -104,8 +104,9 @@ pub(crate) struct ClientArgs {
         help_heading = "Connection")]
     pub(crate) connect_timeout: Duration,
 
-    /// Reconnect by itself: fleet (default: for ever, with jitter, the first connect too), default
-    /// (10 attempts), off; and key=value pairs, as fleet,max_delay=5s
+    /// Reconnect by itself: fleet (what it means alone: for ever, with jitter, the first connect
+    /// too), default (10 attempts; what --retry implies), off; and key=value pairs, as
+    /// fleet,max_delay=5s
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true,
         default_missing_value = "fleet", value_parser = units::reconnect,
         help_heading = "Connection")]

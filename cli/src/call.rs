@@ -9,6 +9,7 @@ use witrpc::client::{Client, RetryPolicy, Service};
 use witrpc::codec::Codec;
 use witrpc::contract::{Method, Type};
 use witrpc::resilience::engine::Answer;
+use witrpc::resilience::reconnect::ReconnectOptions;
 use witrpc::wire::Arguments;
 use witrpc::{Error, ErrorCode};
 
@@ -56,6 +57,10 @@ fn prepare(args: &CallArgs) -> Result<Prepared, Failure> {
     let retries = args.retry || args.retries.is_some() || args.idempotent || args.deduplicated;
     let mut builder = args.client.builder()?;
     if retries {
+        // What is to be sent again after a loss needs a connection to go by.
+        if args.client.reconnect.is_none() {
+            builder = builder.reconnect(ReconnectOptions::default());
+        }
         let mut policy = RetryPolicy::new();
         if let Some(n) = args.retries {
             policy = policy.max_retries(n);

@@ -463,6 +463,13 @@ fn json_is_one_object_for_success_and_failure() {
 
 #[test]
 fn a_retried_call_executes_once() {
+    // With nothing more said the client comes back after a second.
+    let server = serve(&["--close-after", "1"]);
+    let ended = call(&server.endpoint, &["int CountUp(int)", "1", "--retry"]);
+    assert_eq!((ended.code, &*ended.stdout), (0, "1\n"), "{ended:?}");
+    let ended = call(&vacant(), &["int CountUp(int)", "1", "--retry"]);
+    assert_eq!(ended.code, 4, "{ended:?}");
+
     let fast = "--reconnect=initial_delay=10ms";
     // The connection goes after the call ran: the repetition gets the stored answer.
     let server = serve(&["--close-after", "1"]);
@@ -502,6 +509,22 @@ fn a_retried_call_executes_once() {
         (&object["attempts"], &object["replayed"]),
         (&2.into(), &false.into())
     );
+    assert_eq!(server.executed(), ["CountUp"]);
+}
+
+#[test]
+fn without_reconnection_a_lost_call_has_nowhere_to_go() {
+    let server = serve(&["--close-after", "1"]);
+    let args = [
+        "int CountUp(int)",
+        "1",
+        "--retry",
+        "--reconnect=off",
+        "--retries",
+        "1",
+    ];
+    let ended = call(&server.endpoint, &args);
+    assert_eq!(ended.code, 6, "{ended:?}");
     assert_eq!(server.executed(), ["CountUp"]);
 }
 

@@ -222,8 +222,14 @@ fn every_method_has_the_id_of_the_peer() {
             assert_eq!(listed[at].to_string(), method.to_string());
             at += 1;
         }
+        // A request without an id finds it by name and types.
+        let types: Vec<_> = method.params().iter().map(|p| p.ty().clone()).collect();
+        let name = row.method.to_uppercase();
+        let found = contract.by_signature(&name, &types, &[]).unwrap();
+        assert_eq!(found.method_id(), row.method_id, "{}", row.method);
     }
     assert_eq!(at, listed.len(), "every listed method has a row");
+    assert_eq!(contract.event_accessors().len(), 8);
     for (contract, line) in [
         ("Demo.IRepo<string>", "void Put(string value)"),
         ("Demo.IRepo<string>", "string? Get()"),

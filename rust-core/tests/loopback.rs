@@ -124,6 +124,22 @@ async fn events_come_in_order_and_before_the_answer() {
 }
 
 #[tokio::test]
+async fn closing_the_client_ends_its_streams() {
+    let (_server, endpoint, _) = serve().await;
+    let client = Client::builder(&endpoint).build().unwrap();
+    client.connect().await.unwrap();
+    let echo = client.service("Demo.IEcho").unwrap();
+    let mut events = echo.events("event Action<int> Progress").unwrap();
+    echo.call::<()>("void RaiseMany(int)", (1,)).await.unwrap();
+    client.close();
+    // What has arrived is still there.
+    assert_eq!(events.next().await.unwrap().get::<(i32,)>().unwrap(), (0,));
+    assert!(events.next().await.is_none());
+    let mut late = echo.events("event Action<int> Progress").unwrap();
+    assert!(late.next().await.is_none());
+}
+
+#[tokio::test]
 async fn a_killed_server_that_returns_is_found_again() {
     let (server, endpoint, _) = serve().await;
     let client = Client::builder(&endpoint)

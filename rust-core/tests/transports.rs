@@ -189,7 +189,7 @@ async fn an_outage_is_survived_over_every_transport() {
             .unwrap()
             .1;
         // Another authority: the certificate is another one too.
-        if !tls.authorities.is_none() {
+        if tls.authorities.is_some() {
             continue;
         }
         let (_server, _) = start(again, &endpoint).await;

@@ -45,6 +45,7 @@ pub(super) struct Subscriber {
 #[derive(Default)]
 struct Registry {
     by_event: HashMap<Arc<str>, Vec<Arc<Subscriber>>>,
+    closed: bool,
 }
 
 /// The subscriptions of one client.
@@ -124,18 +125,18 @@ impl Subscriptions {
 
     fn add(&self, contract_id: i64, event: &str, capacity: usize, sink: Sink) -> Subscription {
         let event: Arc<str> = event.into();
+        let mut registry = self.0.write();
         let subscriber = Arc::new(Subscriber {
             contract_id,
             capacity: capacity.max(1),
             queue: Mutex::new(Queue {
                 waiting: VecDeque::new(),
                 scheduled: false,
-                closed: false,
+                closed: registry.closed,
             }),
             dropped: AtomicU64::new(0),
             sink,
         });
-        let mut registry = self.0.write();
         registry
             .by_event
             .entry(event.clone())
@@ -164,9 +165,11 @@ impl Subscriptions {
         }
     }
 
-    /// No more events will come: streams end.
+    /// No more events will come: streams end, those that are opened later too.
     pub(super) fn close(&self) {
-        for subscriber in self.0.read().by_event.values().flatten() {
+        let mut registry = self.0.write();
+        registry.closed = true;
+        for subscriber in registry.by_event.values().flatten() {
             subscriber.close();
         }
     }

@@ -45,10 +45,16 @@ pub(crate) struct Shared {
     policy: RetryPolicy,
 }
 
-impl Drop for Shared {
-    fn drop(&mut self) {
+impl Shared {
+    fn close(&self) {
         self.driver.close();
         self.driver.subscriptions.close();
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -97,9 +103,9 @@ impl Client {
     }
 
     /// Disconnects for good. What is asked of the client from now on is refused as
-    /// [`Closed`](ErrorCode::Closed).
+    /// [`Closed`](ErrorCode::Closed), and streams of events end.
     pub fn close(&self) {
-        self.0.driver.close();
+        self.0.close();
     }
 
     /// The state now.

@@ -27,6 +27,8 @@ struct Inner {
     document: Document,
     head: Arc<Head>,
     methods: Vec<Method>,
+    /// `add_X` and `remove_X` of the events.
+    accessors: Vec<Method>,
     by_id: HashMap<i64, Method, BuildHasherDefault<IdHasher>>,
     by_name: HashMap<Arc<str>, Vec<Method>>,
     events: Vec<Event>,
@@ -167,6 +169,7 @@ impl Contract {
         let mut inner = Inner {
             head: head.clone(),
             methods: Vec::new(),
+            accessors: Vec::new(),
             by_id: HashMap::default(),
             by_name: HashMap::new(),
             events: Vec::new(),
@@ -218,6 +221,11 @@ impl Contract {
     /// The listed methods; a property gives its accessors.
     pub fn methods(&self) -> &[Method] {
         &self.0.methods
+    }
+
+    /// `add_X` and `remove_X` of the listed events. .NET servers answer them with an empty success.
+    pub fn event_accessors(&self) -> &[Method] {
+        &self.0.accessors
     }
 
     /// The listed events.
@@ -377,8 +385,8 @@ impl Contract {
         self.0.events.get(index)
     }
 
-    /// Finds a listed method as a .NET server does when a request has no method id: by name, case
-    /// ignored as .NET does, and by exactly these parameter types; a generic method is
+    /// Finds a listed method or an event's accessor as a .NET server does when a request has no
+    /// method id: by name, case ignored as .NET does, and by exactly these parameter types; a generic method is
     /// instantiated with the type arguments, which are ignored for other methods.
     pub fn by_signature(&self, name: &str, params: &[Type], generics: &[Type]) -> Option<Method> {
         let exact = self.overloads(name).iter();
@@ -387,7 +395,9 @@ impl Contract {
             .methods
             .iter()
             .filter(|m| m.name() != name && equal_ignoring_case(m.name(), name));
-        exact.chain(others).find_map(|method| {
+        let accessors = self.event_accessors().iter();
+        let accessors = accessors.filter(|m| equal_ignoring_case(m.name(), name));
+        exact.chain(others).chain(accessors).find_map(|method| {
             let method = if method.is_generic() {
                 method.instantiate(generics).ok()?
             } else {
@@ -449,8 +459,10 @@ impl Inner {
         }
         for accessor in event.accessors() {
             if accessor.method_id() != 0 {
-                self.by_id.entry(accessor.method_id()).or_insert(accessor);
+                let listed = self.by_id.entry(accessor.method_id());
+                listed.or_insert_with(|| accessor.clone());
             }
+            self.accessors.push(accessor);
         }
         self.events.push(event);
         Ok(())

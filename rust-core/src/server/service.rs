@@ -169,7 +169,11 @@ impl Services {
             }
             // The accessors of events: .NET answers them with nothing, and so do we; who gets events
             // is not decided by them.
-            for method in contract.methods().iter().filter(|m| m.is_event_accessor()) {
+            for method in contract
+                .event_accessors()
+                .iter()
+                .filter(|m| m.method_id() != 0)
+            {
                 let handler: Handler =
                     Handler::Blobs(Arc::new(|_, _| Box::pin(std::future::ready(Ok(None)))));
                 let registered = Registered {
@@ -178,7 +182,8 @@ impl Services {
                 };
                 services
                     .by_id
-                    .insert(method.method_id(), Arc::new(registered));
+                    .entry(method.method_id())
+                    .or_insert_with(|| Arc::new(registered));
             }
             services.contracts.push(contract);
         }

@@ -337,7 +337,8 @@ async fn comes_back(client: &Client, recorder: &Recorder) {
 #[test]
 fn a_link_that_breaks_in_an_answer_is_a_drop_and_the_call_is_unknown() {
     watch::run(async {
-        let broken: [(fn(&[u8]) -> Vec<u8>, fn(Peer)); 6] = [
+        type Cut = fn(&[u8]) -> Vec<u8>;
+        let broken: [(Cut, fn(Peer)); 6] = [
             // A reset in the middle of a frame, and between two.
             (|frame| frame[..frame.len() / 2].to_vec(), Peer::reset),
             (|_| Vec::new(), Peer::reset),

@@ -1,0 +1,76 @@
+//! Our own server with the demo service, in this process.
+
+use std::sync::Arc;
+
+use tokio::runtime::Runtime;
+use witrpc::server::{Server, ServerBuilder};
+use witrpc_cli::demo::{self, Faults};
+
+/// A server on a port of its own; it ends when it is dropped.
+pub struct Own {
+    /// Dropped before its runtime.
+    server: Option<Server>,
+    runtime: Runtime,
+    pub port: u16,
+}
+
+impl Own {
+    /// The demo service alone, with default options.
+    pub fn start() -> Self {
+        Self::with(|builder| builder)
+    }
+
+    /// The demo service, with options.
+    pub fn with(options: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
+        let runtime = runtime();
+        let builder = Server::builder()
+            .listen("tcp://127.0.0.1:0")
+            .service(demo::service(None, Arc::new(Faults::default())));
+        let server = runtime
+            .block_on(options(builder).start())
+            .expect("it starts");
+        let port = server.endpoints()[0].port();
+        Self {
+            server: Some(server),
+            runtime,
+            port,
+        }
+    }
+
+    /// A second contract beside the first.
+    pub fn composite(builder: ServerBuilder) -> ServerBuilder {
+        builder.service(demo::second_service(None, Arc::new(Faults::default())))
+    }
+
+    pub fn endpoint(&self) -> String {
+        format!("tcp://127.0.0.1:{}", self.port)
+    }
+
+    /// Handlers ever begun.
+    pub fn executed(&self) -> u64 {
+        self.server
+            .as_ref()
+            .map_or(0, |server| server.stats().executed)
+    }
+
+    /// Drives something on the server's runtime.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        let _inside = self.runtime.enter();
+        self.server = None;
+    }
+}
+
+/// A runtime for a test.
+pub fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
