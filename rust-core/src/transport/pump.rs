@@ -230,13 +230,14 @@ impl Writer {
         (self.loaded - self.written) as usize
     }
 
-    /// Bytes of frames that certainly have not reached the peer. Behind layers, what has been begun
-    /// counts as sent.
+    /// Bytes of frames that certainly have not reached the peer. What somebody is writing at this
+    /// moment counts as sent, and behind layers everything that has been begun.
     pub(crate) fn unsent(&self) -> usize {
         if self.layers.is_empty() {
-            return self.pending();
+            return self.wire.len();
         }
-        let unbegun = self.loads.iter().filter(|load| load.begin >= self.written);
+        let begun = self.loaded - self.wire.len() as u64;
+        let unbegun = self.loads.iter().filter(|load| load.begin >= begun);
         unbegun.map(|load| load.frames).sum()
     }
 
