@@ -10,6 +10,7 @@ pub mod dispatcher;
 mod error;
 pub mod resilience;
 pub mod runtime;
+pub mod security;
 pub mod server;
 pub mod session;
 pub mod time;
