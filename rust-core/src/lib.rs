@@ -14,6 +14,7 @@ pub mod security;
 pub mod server;
 pub mod session;
 pub mod time;
+mod token_file;
 pub mod transport;
 pub mod wire;
 

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BytesMut};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
@@ -181,7 +181,7 @@ impl Reader {
     }
 
     /// The next whole frame body that has arrived.
-    pub(crate) fn next_frame(&mut self) -> Result<Option<Bytes>, Ending> {
+    pub(crate) fn next_frame(&mut self) -> Result<Option<BytesMut>, Ending> {
         frame::split(&mut self.input, self.max_frame).map_err(Ending::BadLength)
     }
 
