@@ -41,7 +41,32 @@ impl KeyPair {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Poll;
+
     use super::*;
+
+    #[test]
+    fn it_is_made_on_a_thread_for_blocking_work() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .max_blocking_threads(1)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let (release, wait) = std::sync::mpsc::channel::<()>();
+            let busy = tokio::task::spawn_blocking(move || wait.recv());
+            let pair = KeyPair::default();
+            let mut get = pin!(pair.get());
+            // The only such thread is busy, so there is nothing but the wait for it.
+            let pending = poll_fn(|cx| Poll::Ready(get.as_mut().poll(cx).is_pending()));
+            assert!(pending.await);
+            assert!(pair.0.try_lock().unwrap().is_none());
+            release.send(()).unwrap();
+            get.await.unwrap();
+            busy.await.unwrap().unwrap();
+        });
+    }
 
     #[tokio::test]
     async fn there_is_one_key_pair_also_for_those_who_ask_at_once_or_give_up() {

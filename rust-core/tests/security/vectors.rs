@@ -1,12 +1,10 @@
 //! `crypto.json`: what a .NET peer sealed and encrypted.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use bytes::BytesMut;
-use common::{hex, to_hex, unbase64, vector};
 use serde::Deserialize;
 use witrpc::security::{Channel, ClientKey, Keys, OVERHEAD, PublicKey, Role};
+
+use crate::common::{hex, to_hex, unbase64, vector};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
