@@ -417,15 +417,6 @@ typedef struct witrpc_client_stats {
 } witrpc_client_stats;
 
 /**
- * Asks for the access token. Runs on a thread for blocking work, before every attempt to connect
- * and once more when the server refused a token.
- *
- * Give the token with witrpc_token_answer and return. Without an answer this attempt fails, and
- * the next one asks again.
- */
-typedef void (*witrpc_token_provider)(void *user_data, struct witrpc_token *answer);
-
-/**
  * A retry that is about to happen. Filled by the library; valid until the callback returns.
  */
 typedef struct witrpc_retry_info {
@@ -501,6 +492,15 @@ typedef struct witrpc_client_callbacks {
    */
   witrpc_destroy destroy;
 } witrpc_client_callbacks;
+
+/**
+ * Asks for the access token. Runs on a thread for blocking work, before every attempt to connect
+ * and once more when the server refused a token.
+ *
+ * Give the token with witrpc_token_answer and return. Without an answer this attempt fails, and
+ * the next one asks again.
+ */
+typedef void (*witrpc_token_provider)(void *user_data, struct witrpc_token *answer);
 
 /**
  * An event happened. `arguments` is a JSON array, borrowed until the callback returns.
@@ -906,33 +906,6 @@ int32_t witrpc_client_options_add_endpoint(struct witrpc_client_options *options
                                            const char *endpoint);
 
 /**
- * The access token, NUL-terminated. Default: none. If the server refuses it, the client fails at
- * once.
- */
-int32_t witrpc_client_options_token(struct witrpc_client_options *options,
-                                    const char *token);
-
-/**
- * Asks for the access token before every attempt to connect, and once more when the server
- * refused it, at the handshake or for a call.
- *
- * `user_data` is handed to the provider, and to `destroy` (may be NULL) exactly once, after the
- * last call, also when this function fails.
- */
-int32_t witrpc_client_options_token_provider(struct witrpc_client_options *options,
-                                             witrpc_token_provider provider,
-                                             void *user_data,
-                                             witrpc_destroy destroy);
-
-/**
- * Gives a token provider's answer: `size` bytes of UTF-8, copied. Only inside the provider, with
- * the pointer that it was given.
- */
-int32_t witrpc_token_answer(struct witrpc_token *answer,
-                            const char *token,
-                            size_t size);
-
-/**
  * Limit of one attempt to connect, in ms: token, name look-up, all addresses, handshake. Default
  * 10,000.
  */
@@ -1162,6 +1135,53 @@ int32_t witrpc_client_options_retry_all_methods(struct witrpc_client_options *op
  */
 int32_t witrpc_client_options_callbacks(struct witrpc_client_options *options,
                                         const struct witrpc_client_callbacks *callbacks);
+
+/**
+ * WitRPC's own encryption: an RSA key exchange, then AES-256-GCM. The server must be set alike:
+ * there is no way back to clear text, and one that does not encrypt is refused with
+ * WITRPC_ENCRYPTION. It keeps out who listens, not who can change what passes. Default off.
+ *
+ * The key pair of a client is made at its first attempt to connect, on a thread of the library's
+ * own, and kept; that takes some 100 ms.
+ */
+int32_t witrpc_client_options_encryption(struct witrpc_client_options *options,
+                                         bool on);
+
+/**
+ * The access token, NUL-terminated. Default: none. If the server refuses it, the client fails at
+ * once.
+ */
+int32_t witrpc_client_options_token(struct witrpc_client_options *options,
+                                    const char *token);
+
+/**
+ * Takes the access token from a file (its path NUL-terminated), which is read anew before every
+ * attempt to connect, and once more when the server refused it. A byte order mark, and blanks and
+ * line ends around the token, are no part of it. A file that is missing, empty, not UTF-8 or longer
+ * than 64 KiB fails the attempt.
+ */
+int32_t witrpc_client_options_token_file(struct witrpc_client_options *options,
+                                         const char *path);
+
+/**
+ * Asks for the access token before every attempt to connect, and once more when the server
+ * refused it, at the handshake or for a call.
+ *
+ * `user_data` is handed to the provider, and to `destroy` (may be NULL) exactly once, after the
+ * last call, also when this function fails.
+ */
+int32_t witrpc_client_options_token_provider(struct witrpc_client_options *options,
+                                             witrpc_token_provider provider,
+                                             void *user_data,
+                                             witrpc_destroy destroy);
+
+/**
+ * Gives a token provider's answer: `size` bytes of UTF-8, copied. Only inside the provider, with
+ * the pointer that it was given.
+ */
+int32_t witrpc_token_answer(struct witrpc_token *answer,
+                            const char *token,
+                            size_t size);
 
 /**
  * Reads a contract from its exchange form, the text of a *.witrpc.json file (described in
@@ -1470,11 +1490,31 @@ int32_t witrpc_server_options_serve(struct witrpc_server_options *options,
                                     const struct witrpc_implementation *implementation);
 
 /**
+ * WitRPC's own encryption: an RSA key exchange, then AES-256-GCM. Clients must be set alike: one
+ * that does not encrypt, or with a key that is malformed, weak, or of fewer than 2,048 or more than
+ * 4,096 bits, is told so and refused. It keeps out who listens, not who can change what passes.
+ * Default off.
+ */
+int32_t witrpc_server_options_encryption(struct witrpc_server_options *options,
+                                         bool on);
+
+/**
  * Accepts only this token, NUL-terminated. Default the empty one, which is what a client without a
  * token sends.
  */
 int32_t witrpc_server_options_token(struct witrpc_server_options *options,
                                     const char *token);
+
+/**
+ * Accepts only the token in a file (its path NUL-terminated). The file is looked at for every check
+ * and read again only if it has changed; so a new token counts at once, also on connections that
+ * stand. A byte order mark, and blanks and line ends around the token, are no part of it.
+ *
+ * While the file is missing, empty, not UTF-8 or longer than 64 KiB, nobody is let in; when the
+ * server starts, that is an error. Replace it by renaming another one over it.
+ */
+int32_t witrpc_server_options_token_file(struct witrpc_server_options *options,
+                                         const char *path);
 
 /**
  * Asks whether a token is good, at the handshake and for every call. `destroy` (may be NULL) is

@@ -17,12 +17,14 @@ rule() { # message, pattern, places...
   printf '%s\n%s\n' "$message" "$(printf '%s\n' "$found" | head -n 5)"
 }
 
-for room in session resilience; do
+for room in session resilience security; do
   rule "$room/ is pure: no runtime, socket, thread or clock" \
     'tokio|std::(net|thread|time::(Instant|SystemTime))|Instant::now|SystemTime|parking_lot|crate::(client|server|transport|runtime|dispatcher)' \
     "$core/$room"
 done
-rule "wire/ knows nothing above it" 'tokio|crate::(session|resilience|client|server|transport|codec|contract|runtime)' "$core/wire"
+rule "security/ imports the base64 of codec/ and nothing else" \
+  'std::fs|crate::(session|resilience|wire|contract|error)|crate::codec::[^b]' "$core/security"
+rule "wire/ knows nothing above it" 'tokio|crate::(session|security|resilience|client|server|transport|codec|contract|runtime)' "$core/wire"
 rule "contract/ imports no other room" 'tokio|crate::(wire|codec|session|resilience|client|server|transport)' "$core/contract"
 rule "codec/ imports contract/ and wire/ only" 'tokio|crate::(session|resilience|client|server|transport|runtime)' "$core/codec"
 rule "transport/ moves frames and nothing else" 'crate::(session|resilience|client|server|codec|contract)' "$core/transport"

@@ -17,12 +17,17 @@ const METHOD: &str = "string Echo(string text)";
 
 /// Serves an echo that hands the blob back.
 pub(crate) fn start_server() -> String {
-    on_server_thread(async |ready| {
+    start_server_with(false)
+}
+
+fn start_server_with(encryption: bool) -> String {
+    on_server_thread(async move |ready| {
         let service = ServiceBuilder::open("Demo.IEcho").handle_blobs(METHOD, |_, blobs| {
             std::future::ready(Ok(blobs.into_iter().next()))
         });
         let server = Server::builder()
             .listen("tcp://127.0.0.1:0")
+            .encryption(encryption)
             .service(service)
             .start()
             .await;
@@ -44,8 +49,9 @@ async fn call(service: &Service, arguments: Arguments) -> Option<Bytes> {
     answer.unwrap_or_else(|e| panic!("a call failed: {e}")).data
 }
 
-async fn connect(endpoint: &str) -> Service {
+async fn connect(endpoint: &str, encryption: bool) -> Service {
     let client = Client::builder(endpoint)
+        .encryption(encryption)
         .build()
         .unwrap_or_else(|e| panic!("{e}"));
     client.connect().await.unwrap_or_else(|e| panic!("{e}"));
@@ -64,9 +70,18 @@ pub(crate) struct Async {
 
 impl Async {
     pub(crate) fn start(threads: usize) -> Self {
-        let endpoint = start_server();
+        Self::start_with(threads, false)
+    }
+
+    /// The same, encrypted.
+    pub(crate) fn start_encrypted(threads: usize) -> Self {
+        Self::start_with(threads, true)
+    }
+
+    fn start_with(threads: usize, encryption: bool) -> Self {
+        let endpoint = start_server_with(encryption);
         let runtime = runtime(threads);
-        let service = runtime.block_on(connect(&endpoint));
+        let service = runtime.block_on(connect(&endpoint, encryption));
         Self { runtime, service }
     }
 

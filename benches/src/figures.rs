@@ -40,6 +40,7 @@ impl Sample {
 /// The rival and ours, round by round.
 pub(crate) struct Pair {
     name: &'static str,
+    labels: [&'static str; 2],
     rounds: usize,
     rival: Vec<Sample>,
     ours: Vec<Sample>,
@@ -49,10 +50,17 @@ impl Pair {
     pub(crate) fn new(name: &'static str, rounds: usize) -> Self {
         Self {
             name,
+            labels: ["bare ping-pong", "call"],
             rounds,
             rival: Vec::new(),
             ours: Vec::new(),
         }
+    }
+
+    /// What the two sides are called.
+    pub(crate) fn of(mut self, rival: &'static str, ours: &'static str) -> Self {
+        self.labels = [rival, ours];
+        self
     }
 
     pub(crate) fn run(
@@ -81,14 +89,13 @@ impl Pair {
         let p99 = |s: &[Sample]| Self::median(s, |s| s.quantile(0.99));
         let (rival, ours) = (p50(&self.rival), p50(&self.ours));
         println!("{}", self.name);
-        println!(
-            "  bare ping-pong   median {rival:7.2} us   p99 {:7.2} us",
-            p99(&self.rival)
-        );
-        println!(
-            "  call             median {ours:7.2} us   p99 {:7.2} us",
-            p99(&self.ours)
-        );
+        let sides = [(rival, &self.rival), (ours, &self.ours)];
+        for (label, (median, samples)) in self.labels.into_iter().zip(sides) {
+            println!(
+                "  {label:<16} median {median:7.2} us   p99 {:7.2} us",
+                p99(samples)
+            );
+        }
         println!(
             "  ratio            {:.2} x   (goal: {goal} x)\n",
             ours / rival

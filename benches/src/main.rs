@@ -33,6 +33,12 @@ fn main() {
         .run(|| bare.sequential(round), || ours.sequential(round))
         .print_latency(1.25);
 
+    let (mut plain, mut encrypted) = (calls::Async::start(1), calls::Async::start_encrypted(1));
+    Pair::new("Rust async, encrypted beside plain", rounds)
+        .of("plain call", "encrypted call")
+        .run(|| plain.sequential(round), || encrypted.sequential(round))
+        .print_latency(1.3);
+
     match arguments.iter().find(|a| !a.starts_with("--")) {
         Some(program) => {
             let (mut bare, mut ours) = blocking::start(program);

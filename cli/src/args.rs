@@ -95,9 +95,13 @@ pub(crate) struct ClientArgs {
     )]
     pub(crate) token: Option<String>,
 
-    /// File with the access token, read before every attempt to connect
+    /// File with the access token, read before every attempt to connect and when it was refused
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
     pub(crate) token_file: Option<PathBuf>,
+
+    /// Encrypt, as WitRPC does it: the server must be set alike
+    #[arg(long, help_heading = "Connection")]
+    pub(crate) encrypt: bool,
 
     /// Limit of one attempt to connect
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::limit,
@@ -209,9 +213,18 @@ pub(crate) struct ServeArgs {
         env = "WITRPC_TOKEN",
         hide_env_values = true,
         default_value = "",
-        hide_default_value = true
+        hide_default_value = true,
+        conflicts_with = "token_file"
     )]
     pub(crate) token: String,
+
+    /// Accept only the access token in this file; a new one counts at once
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// Encrypt, as WitRPC does it, and refuse clients that do not
+    #[arg(long)]
+    pub(crate) encrypt: bool,
 
     /// Run the calls of one connection one after another, as .NET servers do
     #[arg(long)]

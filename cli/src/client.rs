@@ -1,7 +1,5 @@
 //! From the options of the command line to a client and a contract.
 
-use std::path::Path;
-
 use witrpc::client::{Client, ClientBuilder};
 use witrpc::contract::Contract;
 
@@ -12,15 +10,23 @@ impl ClientArgs {
     /// The options of the client, as far as they are common to all commands. `reconnect` holds where
     /// nothing is said about it.
     pub(crate) fn builder(&self) -> Result<ClientBuilder, Failure> {
-        let mut builder = Client::builder(&self.endpoint).connect_timeout(self.connect_timeout);
+        let mut builder = Client::builder(&self.endpoint)
+            .connect_timeout(self.connect_timeout)
+            .encryption(self.encrypt);
         if let Some(token) = &self.token {
             builder = builder.token(token);
         }
         if let Some(file) = &self.token_file {
-            // Now too, so that a wrong name is told as what it is.
-            read_token(file).map_err(Failure::argument)?;
-            let file = file.clone();
-            builder = builder.blocking_token_provider(move || read_token(&file));
+            // Opened now too, so that a wrong name is told as what it is.
+            let opened = std::fs::metadata(file).and_then(|data| match data.is_file() {
+                true => std::fs::File::open(file).map(drop),
+                false => Err(std::io::Error::other("it is no regular file")),
+            });
+            if let Err(error) = opened {
+                let what = format!("can't read the token from {}: {error}", file.display());
+                return Err(Failure::argument(what));
+            }
+            builder = builder.token_file(file);
         }
         if let Some(options) = self.reconnect.and_then(|how| how.0) {
             builder = builder.reconnect(options);
@@ -47,15 +53,5 @@ impl ClientArgs {
             return Err(fail(&what));
         }
         Ok(contract)
-    }
-}
-
-fn read_token(file: &Path) -> Result<String, String> {
-    match std::fs::read_to_string(file) {
-        Ok(text) => Ok(text.trim().to_owned()),
-        Err(error) => Err(format!(
-            "can't read the token from {}: {error}",
-            file.display()
-        )),
     }
 }

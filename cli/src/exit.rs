@@ -75,7 +75,7 @@ impl Exit {
                 "the method did not run: check the contract's name and the method line"
             }
             Self::Overloaded => "the method did not run: try again later, or with --retry",
-            Self::Protocol => "is that a WitRPC 3 server without encryption?",
+            Self::Protocol => "is that a WitRPC 3 server, set to encrypt as --encrypt says?",
             Self::Unreadable => "the method has run: check the return type in the method line",
             _ => return None,
         })
@@ -96,7 +96,7 @@ Exit codes:
     8  remote fault: the method ran and failed
     9  bad request: the server knows no such method or can't read the arguments
    10  overloaded: the server is full or stopping; the method did not run
-   11  protocol: the peer is no WitRPC 3 server, or encrypts
+   11  protocol: the peer is no WitRPC 3 server, or not set to encrypt alike
    12  the method ran, but its result can't be read as the declared type
   130  interrupted (Ctrl-C)
   143  terminated (SIGTERM)";

@@ -56,7 +56,7 @@ async fn start(args: ServeArgs) -> Result<Server, Failure> {
     };
     let mut builder = Server::builder()
         .service(demo::service(trace.clone(), faults.clone()))
-        .token(args.token)
+        .encryption(args.encrypt)
         .limits(limits)
         .event_type_names(match args.strong {
             true => EventTypeNames::Strong,
@@ -69,6 +69,10 @@ async fn start(args: ServeArgs) -> Result<Server, Failure> {
             max_answer: args.dedup_max_answer,
             ..DedupOptions::default()
         });
+    builder = match args.token_file {
+        Some(file) => builder.token_file(file),
+        None => builder.token(args.token),
+    };
     if args.composite {
         builder = builder.service(demo::second_service(trace, faults));
     }

@@ -14,6 +14,7 @@ use witrpc_core::transport::{SocketOptions, WebSocketOptions};
 use witrpc_core::{Error, Result as CoreResult};
 
 use crate::callback::{UserData, witrpc_destroy};
+use crate::client_security::Token;
 use crate::error::{ErrorObject, witrpc_error};
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
@@ -104,26 +105,6 @@ pub struct witrpc_client_callbacks {
     pub destroy: witrpc_destroy,
 }
 
-/// Asks for the access token. Runs on a thread for blocking work, before every attempt to connect
-/// and once more when the server refused a token.
-///
-/// Give the token with witrpc_token_answer and return. Without an answer this attempt fails, and
-/// the next one asks again.
-pub type witrpc_token_provider =
-    Option<unsafe extern "C" fn(user_data: *mut c_void, answer: *mut witrpc_token)>;
-
-/// Where a token provider puts its answer; valid until the provider returns.
-pub struct witrpc_token {
-    _private: [u8; 0],
-}
-
-struct TokenObject(Mutex<Option<String>>);
-
-impl Object for TokenObject {
-    type Opaque = witrpc_token;
-    const KIND: usize = 7;
-}
-
 pub(crate) struct ClientOptionsObject(Mutex<Options>);
 
 impl Object for ClientOptionsObject {
@@ -132,10 +113,10 @@ impl Object for ClientOptionsObject {
 }
 
 #[derive(Clone)]
-struct Options {
+pub(crate) struct Options {
     endpoints: Vec<String>,
-    token: String,
-    provider: Option<Arc<Provider>>,
+    pub(crate) encryption: bool,
+    pub(crate) token: Token,
     connect_timeout: Option<Duration>,
     attempt_timeout: Option<Option<Duration>>,
     max_frame: Option<usize>,
@@ -147,22 +128,6 @@ struct Options {
     reconnect: Option<ReconnectOptions>,
     retry: Option<RetryPolicy>,
     callbacks: Option<Arc<Callbacks>>,
-}
-
-struct Provider {
-    function: unsafe extern "C" fn(*mut c_void, *mut witrpc_token),
-    user_data: UserData,
-}
-
-impl Provider {
-    fn ask(&self) -> Result<String, String> {
-        let answer = handle::insert(TokenObject(Mutex::new(None)));
-        // SAFETY: the caller gave the function together with the user data.
-        unsafe { (self.function)(self.user_data.pointer(), answer) };
-        handle::remove::<TokenObject>(answer)
-            .and_then(|answer| answer.0.lock().take())
-            .ok_or_else(|| "the token provider has no token".to_owned())
-    }
 }
 
 struct Callbacks {
@@ -265,8 +230,8 @@ impl Options {
     fn new(endpoint: &str) -> Self {
         Self {
             endpoints: vec![endpoint.to_owned()],
-            token: String::new(),
-            provider: None,
+            encryption: false,
+            token: Token::Fixed(String::new()),
             connect_timeout: None,
             attempt_timeout: None,
             max_frame: None,
@@ -297,10 +262,8 @@ impl ClientOptionsObject {
         for endpoint in &options.endpoints[1..] {
             builder = builder.endpoint(endpoint);
         }
-        builder = match options.provider {
-            Some(provider) => builder.blocking_token_provider(move || provider.ask()),
-            None => builder.token(options.token),
-        };
+        builder = builder.encryption(options.encryption);
+        builder = options.token.install(builder);
         if let Some(limit) = options.connect_timeout {
             builder = builder.connect_timeout(limit);
         }
@@ -338,7 +301,7 @@ impl ClientOptionsObject {
 }
 
 /// Changes options; gives the status.
-fn change(
+pub(crate) fn change(
     options: *mut witrpc_client_options,
     f: impl FnOnce(&mut Options) -> Result<(), Failure>,
 ) -> i32 {
@@ -411,63 +374,6 @@ pub unsafe extern "C" fn witrpc_client_options_add_endpoint(
             .push(unsafe { text::terminated(endpoint, "endpoint") }?.to_owned());
         Ok(())
     })
-}
-
-/// The access token, NUL-terminated. Default: none. If the server refuses it, the client fails at
-/// once.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn witrpc_client_options_token(
-    options: *mut witrpc_client_options,
-    token: *const c_char,
-) -> i32 {
-    change(options, |o| {
-        // SAFETY: the header demands a valid pointer.
-        unsafe { text::terminated(token, "token") }?.clone_into(&mut o.token);
-        o.provider = None;
-        Ok(())
-    })
-}
-
-/// Asks for the access token before every attempt to connect, and once more when the server
-/// refused it, at the handshake or for a call.
-///
-/// `user_data` is handed to the provider, and to `destroy` (may be NULL) exactly once, after the
-/// last call, also when this function fails.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn witrpc_client_options_token_provider(
-    options: *mut witrpc_client_options,
-    provider: witrpc_token_provider,
-    user_data: *mut c_void,
-    destroy: witrpc_destroy,
-) -> i32 {
-    let user_data = UserData::new(user_data, destroy);
-    change(options, |o| {
-        let function = provider.ok_or(witrpc_status::WITRPC_INVALID_ARGUMENT)?;
-        let user_data = user_data.registered();
-        o.provider = Some(Arc::new(Provider {
-            function,
-            user_data,
-        }));
-        Ok(())
-    })
-}
-
-/// Gives a token provider's answer: `size` bytes of UTF-8, copied. Only inside the provider, with
-/// the pointer that it was given.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn witrpc_token_answer(
-    answer: *mut witrpc_token,
-    token: *const c_char,
-    size: usize,
-) -> i32 {
-    // SAFETY: the header demands a valid pointer; there is no error object.
-    unsafe {
-        guard::run::<TokenObject>(answer, std::ptr::null_mut(), || {
-            let token = text::sized(token, size, "token")?;
-            *handle::get::<TokenObject>(answer)?.0.lock() = Some(token.to_owned());
-            Ok(())
-        }) as i32
-    }
 }
 
 /// Limit of one attempt to connect, in ms: token, name look-up, all addresses, handshake. Default

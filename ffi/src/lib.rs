@@ -18,6 +18,7 @@ pub mod call;
 pub mod callback;
 pub mod client;
 pub mod client_options;
+pub mod client_security;
 pub mod contract;
 pub mod error;
 pub mod event;

@@ -92,8 +92,8 @@ impl Object for ImplementationObject {
 struct Options {
     endpoints: Vec<String>,
     implementations: Vec<Implementation>,
-    token: String,
-    validator: Option<Arc<Validator>>,
+    encryption: bool,
+    access: Access,
     trace: Option<Arc<Trace>>,
     limits: ServerLimits,
     dedup: DedupOptions,
@@ -101,6 +101,14 @@ struct Options {
     tls: Option<TlsServerOptions>,
     websocket: WebSocketOptions,
     pipe_mode: Option<u32>,
+}
+
+/// Who is let in: what was set last.
+#[derive(Clone)]
+enum Access {
+    Token(String),
+    File(String),
+    Validator(Arc<Validator>),
 }
 
 struct Validator {
@@ -214,7 +222,7 @@ impl ServerOptionsObject {
     pub(crate) async fn start(&self) -> CoreResult<Server> {
         let options = self.0.lock().clone();
         let mut builder: ServerBuilder = Server::builder()
-            .token(options.token)
+            .encryption(options.encryption)
             .limits(options.limits)
             .dedup(options.dedup);
         for endpoint in &options.endpoints {
@@ -223,10 +231,13 @@ impl ServerOptionsObject {
         for implementation in options.implementations {
             builder = builder.service(implementation.into_service());
         }
-        if let Some(validator) = options.validator {
-            builder =
-                builder.validator(move |Credentials { token, peer }| validator.check(token, peer));
-        }
+        builder = match options.access {
+            Access::Token(token) => builder.token(token),
+            Access::File(path) => builder.token_file(path),
+            Access::Validator(validator) => {
+                builder.validator(move |Credentials { token, peer }| validator.check(token, peer))
+            }
+        };
         if let Some(trace) = options.trace {
             builder = builder.on_execute(move |execution| trace.tell(execution));
         }
@@ -356,8 +367,8 @@ pub unsafe extern "C" fn witrpc_server_options_new(
             let options = Options {
                 endpoints: vec![text::terminated(endpoint, "endpoint")?.to_owned()],
                 implementations: Vec::new(),
-                token: String::new(),
-                validator: None,
+                encryption: false,
+                access: Access::Token(String::new()),
                 trace: None,
                 limits: ServerLimits::default(),
                 dedup: DedupOptions::default(),
@@ -420,6 +431,21 @@ pub extern "C" fn witrpc_server_options_serve(
     })
 }
 
+/// WitRPC's own encryption: an RSA key exchange, then AES-256-GCM. Clients must be set alike: one
+/// that does not encrypt, or with a key that is malformed, weak, or of fewer than 2,048 or more than
+/// 4,096 bits, is told so and refused. It keeps out who listens, not who can change what passes.
+/// Default off.
+#[unsafe(no_mangle)]
+pub extern "C" fn witrpc_server_options_encryption(
+    options: *mut witrpc_server_options,
+    on: bool,
+) -> i32 {
+    change(options, |o| {
+        o.encryption = on;
+        Ok(())
+    })
+}
+
 /// Accepts only this token, NUL-terminated. Default the empty one, which is what a client without a
 /// token sends.
 #[unsafe(no_mangle)]
@@ -429,8 +455,25 @@ pub unsafe extern "C" fn witrpc_server_options_token(
 ) -> i32 {
     change(options, |o| {
         // SAFETY: the header demands a valid pointer.
-        unsafe { text::terminated(token, "token") }?.clone_into(&mut o.token);
-        o.validator = None;
+        o.access = Access::Token(unsafe { text::terminated(token, "token") }?.to_owned());
+        Ok(())
+    })
+}
+
+/// Accepts only the token in a file (its path NUL-terminated). The file is looked at for every check
+/// and read again only if it has changed; so a new token counts at once, also on connections that
+/// stand. A byte order mark, and blanks and line ends around the token, are no part of it.
+///
+/// While the file is missing, empty, not UTF-8 or longer than 64 KiB, nobody is let in; when the
+/// server starts, that is an error. Replace it by renaming another one over it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_server_options_token_file(
+    options: *mut witrpc_server_options,
+    path: *const c_char,
+) -> i32 {
+    change(options, |o| {
+        // SAFETY: the header demands a valid pointer.
+        o.access = Access::File(unsafe { text::terminated(path, "path") }?.to_owned());
         Ok(())
     })
 }
@@ -447,7 +490,7 @@ pub unsafe extern "C" fn witrpc_server_options_validator(
     let user_data = UserData::new(user_data, destroy);
     change(options, |o| {
         let function = validator.ok_or(witrpc_status::WITRPC_INVALID_ARGUMENT)?;
-        o.validator = Some(Arc::new(Validator {
+        o.access = Access::Validator(Arc::new(Validator {
             function,
             user_data: user_data.registered(),
         }));

@@ -10,9 +10,11 @@ pub mod dispatcher;
 mod error;
 pub mod resilience;
 pub mod runtime;
+pub mod security;
 pub mod server;
 pub mod session;
 pub mod time;
+mod token_file;
 pub mod transport;
 pub mod wire;
 

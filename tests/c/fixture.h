@@ -6,6 +6,8 @@
 
 static witrpc_server *server;
 static char endpoint[64];
+/* Sets what is special about a test's server. */
+static void (*configure)(witrpc_server_options *options);
 static _Atomic int executions;
 /* Requests that "Hold" keeps until they are let go. */
 static witrpc_request *_Atomic held;
@@ -61,6 +63,7 @@ static void start_server(const char *where) {
   witrpc_server_options_new(where, &options, NULL);
   witrpc_server_options_serve(options, implementation);
   witrpc_implementation_free(implementation);
+  if (configure) configure(options);
   witrpc_error *error = NULL;
   if (witrpc_server_start(options, &server, &error) != WITRPC_OK) {
     printf("%s: %s\n", witrpc_error_message(error), witrpc_error_details(error));

@@ -62,7 +62,9 @@ static void client_functions(void *h) {
 static void client_option_functions(void *h) {
   witrpc_client_callbacks callbacks = WITRPC_CLIENT_CALLBACKS_INIT;
   INVALID(witrpc_client_options_add_endpoint(h, "tcp://a:1"));
+  INVALID(witrpc_client_options_encryption(h, true));
   INVALID(witrpc_client_options_token(h, "t"));
+  INVALID(witrpc_client_options_token_file(h, "f"));
   destroys = 0;
   INVALID(witrpc_client_options_token_provider(h, never_provider, NULL, count_destroy));
   CHECK(destroys == 1);
@@ -142,7 +144,9 @@ static void server_functions(void *h) {
 static void server_option_functions(void *h) {
   INVALID(witrpc_server_options_add_endpoint(h, "tcp://a:1"));
   INVALID(witrpc_server_options_serve(h, NULL));
+  INVALID(witrpc_server_options_encryption(h, true));
   INVALID(witrpc_server_options_token(h, "t"));
+  INVALID(witrpc_server_options_token_file(h, "f"));
   destroys = 0;
   INVALID(witrpc_server_options_validator(h, never_validator, NULL, count_destroy));
   INVALID(witrpc_server_options_on_execute(h, never_execute, NULL, count_destroy));
@@ -304,6 +308,7 @@ static void missing_arguments(void) {
   WRONG(witrpc_client_options_new_n(NULL, 5, &no_options, NULL));
   WRONG(witrpc_client_options_add_endpoint(options, NULL));
   WRONG(witrpc_client_options_token(options, NULL));
+  WRONG(witrpc_client_options_token_file(options, NULL));
   WRONG(witrpc_client_options_mark_idempotent(options, NULL));
   WRONG(witrpc_client_options_mark_deduplicated(options, NULL));
   WRONG(witrpc_client_options_tls_authorities(options, NULL, 1));
@@ -353,6 +358,7 @@ static void missing_arguments(void) {
   WRONG(witrpc_server_options_add_endpoint(server_options, NULL));
   WRONG(witrpc_server_options_token(server_options, NULL));
   WRONG(witrpc_server_options_tls(server_options, NULL, 1, NULL, 1, NULL, 1));
+  WRONG(witrpc_server_options_token_file(server_options, NULL));
   WRONG(witrpc_server_options_validator(server_options, NULL, NULL, NULL));
   WRONG(witrpc_server_options_on_execute(server_options, NULL, NULL, NULL));
   WRONG(witrpc_server_endpoint(server, 99, NULL));
@@ -413,6 +419,7 @@ static void text_that_is_not_utf8(void) {
   options = quick_options();
   WRONG(witrpc_client_options_add_endpoint(options, BAD_TEXT));
   WRONG(witrpc_client_options_token(options, BAD_TEXT));
+  WRONG(witrpc_client_options_token_file(options, BAD_TEXT));
   WRONG(witrpc_client_options_mark_idempotent(options, BAD_TEXT));
   WRONG(witrpc_client_options_mark_deduplicated(options, BAD_TEXT));
   witrpc_client_options_free(options);

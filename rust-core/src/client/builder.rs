@@ -1,6 +1,7 @@
 //! The options of a client and the start of its life.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +10,14 @@ use tokio::runtime::Handle;
 use super::Client;
 use super::callbacks::{Callbacks, RetryNotice};
 use super::driver::{Driver, DriverOptions};
+use super::key::KeyPair;
 use super::retry::RetryPolicy;
 use super::token::TokenSource;
 use crate::codec::Codec;
 use crate::error::{Error, Result};
 use crate::resilience::engine::{Engine, EngineOptions, State};
 use crate::resilience::reconnect::ReconnectOptions;
+use crate::token_file::TokenFile;
 use crate::transport::tls::TlsClientOptions;
 use crate::transport::{Endpoint, SocketOptions, TransportOptions, WebSocketOptions};
 use crate::wire::DEFAULT_MAX_FRAME;
@@ -28,6 +31,7 @@ use crate::wire::DEFAULT_MAX_FRAME;
 pub struct ClientBuilder {
     endpoints: Vec<String>,
     codec: Codec,
+    encryption: bool,
     token: Token,
     engine: EngineOptions,
     socket: SocketOptions,
@@ -53,6 +57,7 @@ impl ClientBuilder {
         Self {
             endpoints: vec![endpoint.to_owned()],
             codec: Codec::Json,
+            encryption: false,
             token: Token::Fixed(String::new()),
             engine: EngineOptions::default(),
             socket: SocketOptions::default(),
@@ -76,6 +81,18 @@ impl ClientBuilder {
     /// Default JSON.
     pub fn codec(mut self, codec: Codec) -> Self {
         self.codec = codec;
+        self
+    }
+
+    /// WitRPC's own encryption: an RSA key exchange, then AES-256-GCM. The server must be set alike:
+    /// there is no way back to clear text, and one that does not encrypt is refused as
+    /// [`Encryption`](crate::ErrorCode::Encryption). It keeps out who listens, not who can change
+    /// what passes: for that use TLS. Default off.
+    ///
+    /// The key pair is made at the first attempt to connect, on a thread for blocking work, and kept;
+    /// that takes some 100 ms.
+    pub fn encryption(mut self, on: bool) -> Self {
+        self.encryption = on;
         self
     }
 
@@ -114,6 +131,17 @@ impl ClientBuilder {
                 answer.unwrap_or_else(|_| Err("the token provider panicked".to_owned()))
             }
         })
+    }
+
+    /// Takes the token from a file, which is read anew before every attempt to connect, and once
+    /// more when the server refused it. A byte order mark, and blanks and line ends around the
+    /// token, are no part of it.
+    ///
+    /// A file that is missing, empty, not UTF-8 or longer than 64 KiB fails the attempt, not
+    /// [`build`](Self::build): it may be written later.
+    pub fn token_file(self, path: impl Into<PathBuf>) -> Self {
+        let file = TokenFile::new(path.into());
+        self.blocking_token_provider(move || file.read())
     }
 
     /// Limit of one attempt to connect: token, name look-up, all addresses, handshake. Default
@@ -295,6 +323,7 @@ impl ClientBuilder {
                 tls_client,
                 ..TransportOptions::default()
             },
+            key: self.encryption.then(KeyPair::default),
         };
         let engine = Engine::new(engine, seed);
         let driver = Driver::start(engine, options, token, callbacks, runtime);

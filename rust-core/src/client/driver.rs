@@ -14,6 +14,7 @@ use tokio::task::AbortHandle;
 
 use super::callbacks::{Callbacks, Predicate};
 use super::events::Subscriptions;
+use super::key::KeyPair;
 use super::token::TokenSource;
 use crate::dispatcher::Dispatcher;
 use crate::error::Error;
@@ -36,6 +37,8 @@ pub(super) enum Completion {
 pub(super) struct DriverOptions {
     pub(super) endpoints: Vec<Endpoint>,
     pub(super) transport: TransportOptions,
+    /// For links that are encrypted.
+    pub(super) key: Option<KeyPair>,
 }
 
 /// One client, shared by its handles and tasks.
@@ -283,7 +286,14 @@ impl Driver {
                 transport::connect(endpoint, &self.options.transport).await?,
             ))
         };
-        let (token, (mut reader, writer)) = match opened.await {
+        // The first time, making the key pair takes about as long as connecting may.
+        let key = async {
+            match &self.options.key {
+                Some(key) => key.get().await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let ((token, (mut reader, writer)), key) = match tokio::try_join!(opened, key) {
             Ok(opened) => opened,
             Err(error) => {
                 return self.input(|engine, now| engine.link_failed(now, link, error));
@@ -296,7 +306,10 @@ impl Driver {
                 Some(io) => io.writer = Some(writer),
                 None => return,
             }
-            core.engine.link_opened(link, &token);
+            match key {
+                Some(key) => core.engine.link_opened_encrypted(link, &token, key),
+                None => core.engine.link_opened(link, &token),
+            }
             self.settle(core, true);
         }
         let loss = self.read_link(link, &mut reader).await;
@@ -338,7 +351,7 @@ impl Driver {
         let mut core = self.core.lock();
         let ended = loop {
             match reader.next_frame() {
-                Ok(Some(body)) => core.engine.receive(now, link, &body),
+                Ok(Some(body)) => core.engine.receive(now, link, body),
                 Ok(None) => break Ok(()),
                 Err(ending) => break Err(ending),
             }

@@ -7,6 +7,7 @@ mod builder;
 mod callbacks;
 mod driver;
 mod events;
+mod key;
 mod retry;
 mod service;
 mod token;

@@ -17,6 +17,8 @@ mod time;
 mod time_text;
 mod value;
 
+pub(crate) use json::base64;
+
 pub use blob::Codec;
 pub use decimal::{Decimal, DecimalError};
 pub use error::{CodecError, Result};

@@ -1,5 +1,7 @@
 //! The options of a server and the start of its life.
 
+use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::connection::Registry;
@@ -12,6 +14,7 @@ use super::{Server, ServerLimits, Shared};
 use crate::codec::Codec;
 use crate::error::{Error, Result};
 use crate::resilience::dedup::DedupOptions;
+use crate::token_file::TokenFile;
 use crate::transport::tls::TlsServerOptions;
 use crate::transport::{Endpoint, SocketOptions, TransportOptions, WebSocketOptions};
 
@@ -21,6 +24,7 @@ pub struct ServerBuilder {
     endpoints: Vec<String>,
     services: Vec<ServiceBuilder>,
     codec: Codec,
+    encryption: bool,
     validator: Validator,
     limits: ServerLimits,
     transport: TransportOptions,
@@ -36,6 +40,7 @@ impl ServerBuilder {
             endpoints: Vec::new(),
             services: Vec::new(),
             codec: Codec::Json,
+            encryption: false,
             validator: Validator::Token(String::new()),
             limits: ServerLimits::default(),
             transport: TransportOptions::default(),
@@ -65,10 +70,31 @@ impl ServerBuilder {
         self
     }
 
+    /// WitRPC's own encryption: an RSA key exchange, then AES-256-GCM. Clients must be set alike: one
+    /// that does not encrypt, or with a key that is malformed, weak, or of fewer than 2,048 or more
+    /// than 4,096 bits, is told so and refused. It keeps out who listens, not who can change what
+    /// passes: for that use TLS. Default off.
+    pub fn encryption(mut self, on: bool) -> Self {
+        self.encryption = on;
+        self
+    }
+
     /// Accepts only this token. Default the empty one, which is what a client without a token
     /// sends.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.validator = Validator::Token(token.into());
+        self
+    }
+
+    /// Accepts only the token in this file. It is looked at for every check, and read again only if
+    /// its time, size or number has changed; so a new token counts at once, also on connections that
+    /// stand. A byte order mark, and blanks and line ends around the token, are no part of it.
+    ///
+    /// While the file is missing, empty, not UTF-8 or longer than 64 KiB, nobody is let in; at
+    /// [`start`](Self::start) that is an error. Replace it by renaming another one over it: who comes
+    /// while it is half written is refused.
+    pub fn token_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.validator = Validator::File(Arc::new(TokenFile::new(path.into())));
         self
     }
 
@@ -78,6 +104,38 @@ impl ServerBuilder {
         check: impl Fn(Credentials<'_>) -> Verdict + Send + Sync + 'static,
     ) -> Self {
         self.validator = Validator::Check(Arc::new(check));
+        self
+    }
+
+    /// Asks at the handshake and for every call, and waits for the answer. Calls of one connection
+    /// are checked one after the other and begin in the order in which they came; other connections
+    /// are not held up. Without an answer within the
+    /// [handshake timeout](ServerLimits::handshake_timeout) the connection is closed at the handshake,
+    /// and a call is refused with status 503.
+    ///
+    /// The future can't borrow from the credentials:
+    ///
+    /// ```
+    /// # use witrpc::server::{Server, Verdict};
+    /// # async fn look_up(token: String) -> Option<String> { None }
+    /// Server::builder().validator_async(|credentials| {
+    ///     let token = credentials.token.to_owned();
+    ///     async move {
+    ///         match look_up(token).await {
+    ///             Some(user) => Verdict::Accepted(user.into()),
+    ///             None => Verdict::Refused,
+    ///         }
+    ///     }
+    /// });
+    /// ```
+    pub fn validator_async<T>(
+        mut self,
+        check: impl Fn(Credentials<'_>) -> T + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: Future<Output = Verdict> + Send + 'static,
+    {
+        self.validator = Validator::asynchronous(check);
         self
     }
 
@@ -156,6 +214,9 @@ impl ServerBuilder {
             .collect::<Result<Vec<Endpoint>>>()?;
         let mut transport = self.transport;
         transport.tls_server = self.tls.map(|tls| tls.load()).transpose()?;
+        if let Validator::File(file) = &self.validator {
+            file.read().map_err(Error::invalid_argument)?;
+        }
         let services = Services::new(self.services)?;
         let connections = Arc::new(Registry::default());
         let publisher = Publisher(Arc::new(Inner {
@@ -177,6 +238,7 @@ impl ServerBuilder {
         let shared = Arc::new(Shared {
             limits: self.limits,
             transport,
+            encryption: self.encryption,
             dispatch,
             connections,
             publisher,

@@ -13,11 +13,14 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::dispatch::Dispatch;
-use super::validator::{Credentials, Verdict};
+use super::validator::{Checked, Credentials, Verdict};
 use super::{ServerLimits, Shared};
+use crate::security::Keys;
 use crate::session::{PeerInfo, ServerReceived, ServerSession, Violation};
 use crate::transport::pump::{self, Outbox, Reader, Writer};
 use crate::transport::{Incoming, PeerAddr};
+
+const TOO_LONG: &str = "the handshake took too long";
 
 /// How long a client may take to close its end after we have closed ours.
 const LINGER: Duration = Duration::from_secs(2);
@@ -60,11 +63,19 @@ impl Outbox for Outlet {
 /// and it is to be told so.
 pub(super) fn start(incoming: Incoming, shared: &Arc<Shared>, is_full: bool) {
     let id = Uuid::from_bytes(rand::random());
+    let peer = incoming.peer();
+    let session = match shared.encryption {
+        false => ServerSession::new(id),
+        true => match Keys::generate() {
+            Ok(keys) => ServerSession::encrypted(id, keys),
+            Err(error) => return tracing::error!(%peer, %error, "no keys for a connection: closed"),
+        },
+    };
     let connection = Arc::new(Connection {
         id,
-        peer: incoming.peer(),
+        peer,
         outlet: Mutex::new(Outlet {
-            session: ServerSession::new(id),
+            session,
             writer: None,
         }),
         client_id: Mutex::new(None),
@@ -206,11 +217,11 @@ impl Connection {
                 () = self.closing.notified() => break "the server closed it".to_owned(),
                 filled = reader.fill(&self.outlet) => filled,
                 () = at(deadline), if !self.is_authorized() => {
-                    break "the handshake took too long".to_owned();
+                    break TOO_LONG.to_owned();
                 }
             };
             let ended = match filled {
-                Ok(()) => self.take_in(&mut reader, dispatch).await,
+                Ok(()) => self.take_in(&mut reader, deadline, dispatch).await,
                 Err(ending) => Some(ending.to_string()),
             };
             if let Some(reason) = ended {
@@ -227,6 +238,7 @@ impl Connection {
     async fn take_in(
         self: &Arc<Self>,
         reader: &mut Reader,
+        deadline: Option<Instant>,
         dispatch: &Arc<Dispatch>,
     ) -> Option<String> {
         loop {
@@ -240,16 +252,16 @@ impl Connection {
                 if outlet.writer.is_none() {
                     return Some("the server closed it".to_owned());
                 }
-                outlet.session.receive(&body)
+                outlet.session.receive(body)
             };
             match received {
                 Ok(ServerReceived::Nothing) => {}
                 Ok(ServerReceived::Authorize { token, client_id }) => {
-                    let credentials = Credentials {
-                        token: &token,
-                        peer: self.peer,
+                    let accepted = match self.check(&token, deadline, reader, dispatch).await {
+                        Ok(Some(verdict)) => verdict != Verdict::Refused,
+                        Ok(None) => return Some(TOO_LONG.to_owned()),
+                        Err(reason) => return Some(reason),
                     };
-                    let accepted = dispatch.check(credentials) != Verdict::Refused;
                     *self.client_id.lock() = client_id;
                     let answered = self
                         .outlet
@@ -262,11 +274,45 @@ impl Connection {
                     reader.set_max_frame(&self.outlet, self.limits.max_frame);
                 }
                 Ok(ServerReceived::Request(id, request)) => {
-                    dispatch.clone().accept(self, id, *request).await;
+                    let token = request.token.as_deref().unwrap_or_default();
+                    let limit = self.limits.handshake_timeout;
+                    let limit = limit.map(|limit| Instant::now() + limit);
+                    let verdict = match self.check(token, limit, reader, dispatch).await {
+                        Ok(verdict) => verdict,
+                        Err(reason) => return Some(reason),
+                    };
+                    dispatch.clone().accept(self, id, *request, verdict).await;
                     self.wait_for_room(reader).await;
                 }
                 Err(Violation(reason)) => return Some(reason),
             }
+        }
+    }
+
+    /// Has a token checked. `Ok(None)` if there is no verdict in time; an error if the connection is
+    /// to be closed. Nothing more is read meanwhile, so that calls keep their order.
+    async fn check(
+        &self,
+        token: &str,
+        deadline: Option<Instant>,
+        reader: &Reader,
+        dispatch: &Dispatch,
+    ) -> Result<Option<Verdict>, String> {
+        let peer = self.peer;
+        let pending = match dispatch.check(Credentials { token, peer }) {
+            Checked::Now(verdict) => return Ok(Some(verdict)),
+            Checked::Later(pending) => pending,
+        };
+        // What is answered meanwhile must not wait for it.
+        reader.release(&self.outlet);
+        tokio::select! {
+            biased;
+            () = self.closing.notified() => {
+                self.closing.notify_one();
+                Err("the server closed it".to_owned())
+            }
+            verdict = pending => Ok(Some(verdict)),
+            () = at(deadline) => Ok(None),
         }
     }
 

@@ -22,7 +22,7 @@ use super::connection::Connection;
 use super::handler::{CallContext, Execution, Fault, Handler, HandlerFuture};
 use super::publish::Publisher;
 use super::service::{Registered, Services};
-use super::validator::{Credentials, Validator, Verdict};
+use super::validator::{Checked, Credentials, Validator, Verdict};
 use crate::codec::{Codec, CodecError, Value};
 use crate::resilience::dedup::{
     Admission, CallId, DedupOptions, DedupStats, Numbered, Table, Ticket,
@@ -103,7 +103,7 @@ impl Dispatch {
         }
     }
 
-    pub(super) fn check(&self, credentials: Credentials<'_>) -> Verdict {
+    pub(super) fn check(&self, credentials: Credentials<'_>) -> Checked {
         self.validator.check(credentials)
     }
 
@@ -141,15 +141,17 @@ impl Dispatch {
         }
     }
 
-    /// Handles a request: refuses it, answers it from memory, or begins it. Handlers begin in the
-    /// order in which this is called, and go on by themselves.
+    /// Handles a request whose token has been checked, but for a check that took too long: refuses
+    /// it, answers it from memory, or begins it. Handlers begin in the order in which this is called,
+    /// and go on by themselves.
     pub(super) async fn accept(
         self: Arc<Self>,
         connection: &Arc<Connection>,
         id: Uuid,
         request: Request,
+        verdict: Option<Verdict>,
     ) {
-        let call = match self.admit(connection, id, request) {
+        let call = match self.admit(connection, id, request, verdict) {
             Ok(Some(call)) => call,
             Ok(None) => return,
             Err(fault) => {
@@ -175,20 +177,18 @@ impl Dispatch {
         connection: &Arc<Connection>,
         id: Uuid,
         request: Request,
+        verdict: Option<Verdict>,
     ) -> Result<Option<Call>, Fault> {
-        let credentials = Credentials {
-            token: request.token.as_deref().unwrap_or_default(),
-            peer: connection.peer(),
-        };
-        let principal = match self.validator.check(credentials) {
-            Verdict::Accepted(principal) if request.token.is_some() => principal,
-            _ => {
+        let principal = match verdict {
+            Some(Verdict::Accepted(principal)) if request.token.is_some() => principal,
+            Some(_) => {
                 return Err(Fault::with_status(
                     status::UNAUTHORIZED,
                     "Token is not valid",
                     None,
                 ));
             }
+            None => return Err(Fault::overloaded("The check of the token took too long")),
         };
         let found = self.services.find(&request)?;
         let blobs: Vec<Bytes> = request

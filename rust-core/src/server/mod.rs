@@ -46,8 +46,8 @@ pub struct ServerLimits {
     pub max_in_flight: usize,
     /// What a refused libwitrpc client is told to wait before another try. Default 1 s.
     pub retry_after: Duration,
-    /// Time from accepting a connection until it must be authorised; `None` = no limit. Default
-    /// 30 s.
+    /// Time from accepting a connection until it must be authorised, and of one check of a call's
+    /// token; `None` = no limit. Default 30 s.
     pub handshake_timeout: Option<Duration>,
     /// Bytes that may wait for a client that does not read; beyond it the connection is closed.
     /// Default 64 MiB.
@@ -80,6 +80,8 @@ pub struct Server {
 struct Shared {
     limits: ServerLimits,
     transport: TransportOptions,
+    /// WitRPC's own encryption is on.
+    encryption: bool,
     dispatch: Arc<Dispatch>,
     connections: Arc<Registry>,
     publisher: Publisher,

@@ -4,15 +4,21 @@
 //! reported by the [`Slot`] that the call was sent with. Deadlines, retries and reconnection belong
 //! to the [engine](crate::resilience::engine).
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
+use zeroize::Zeroize;
 
+use super::cover::Cover;
 use super::{PeerInfo, extension};
 use crate::error::{Error, ErrorCode, Outcome, Result};
+use crate::security::{Channel, ClientKey, Keys, Role};
 use crate::wire::extension::{Capabilities, Extension};
 use crate::wire::{
-    self, Arguments, AuthorizationRequest, AuthorizationResponse, Envelope, InitializationRequest,
-    InitializationResponse, Kind, PROTOCOL_VERSION, Request, Response, TypeNames, frame,
+    self, Arguments, AuthorizationRequest, AuthorizationResponse, ENCRYPTION_REFUSED, Envelope,
+    InitializationRequest, InitializationResponse, Kind, PROTOCOL_VERSION, Request, Response,
+    TypeNames,
 };
 
 /// Where an answer belongs: the place of its call and a number that no other request of this
@@ -80,6 +86,9 @@ pub struct ClientSession {
     token: String,
     client_id: Uuid,
     peer: PeerInfo,
+    /// The key pair, if the connection is to be encrypted.
+    key: Option<Arc<ClientKey>>,
+    cover: Cover,
     output: BytesMut,
     /// Bytes ever put into `output`.
     produced: u64,
@@ -90,6 +99,19 @@ impl ClientSession {
     ///
     /// `nonce` must be random. `client_id` is told to a libwitrpc server only.
     pub fn new(nonce: [u8; 8], client_id: Uuid, token: &str) -> Self {
+        Self::start(nonce, client_id, token, None)
+    }
+
+    /// The same, encrypted: a server that does not encrypt is refused. The key pair may serve all
+    /// connections of a client.
+    pub fn encrypted(nonce: [u8; 8], client_id: Uuid, token: &str, key: Arc<ClientKey>) -> Self {
+        Self::start(nonce, client_id, token, Some(key))
+    }
+
+    fn start(nonce: [u8; 8], client_id: Uuid, token: &str, key: Option<Arc<ClientKey>>) -> Self {
+        let public_key = key
+            .as_ref()
+            .map_or(vec![0], |key| key.public_text().to_vec());
         let mut session = Self {
             phase: Phase::Initializing,
             handshake_id: Uuid::nil(),
@@ -97,6 +119,11 @@ impl ClientSession {
             token: token.to_owned(),
             client_id,
             peer: PeerInfo::default(),
+            cover: match key {
+                Some(_) => Cover::Agreeing,
+                None => Cover::Clear,
+            },
+            key,
             output: BytesMut::new(),
             produced: 0,
         };
@@ -105,7 +132,7 @@ impl ClientSession {
             ..Extension::default()
         };
         let request = InitializationRequest {
-            public_key: Some(vec![0]),
+            public_key: Some(public_key),
             protocol_version: PROTOCOL_VERSION,
             extension: Some(announced.encode()),
         };
@@ -127,6 +154,11 @@ impl ClientSession {
     /// True once calls may be sent.
     pub fn is_ready(&self) -> bool {
         self.phase == Phase::Ready
+    }
+
+    /// True once both ends have the keys of this connection: what follows is sealed.
+    pub fn is_sealed(&self) -> bool {
+        matches!(self.cover, Cover::Sealed(_))
     }
 
     /// Bytes waiting to be taken.
@@ -187,27 +219,35 @@ impl ClientSession {
 
     /// Takes in one frame body. An error ends the connection; its code says whether another try
     /// can help.
-    pub fn receive(&mut self, body: &Bytes) -> Result<Received> {
+    pub fn receive(&mut self, body: BytesMut) -> Result<Received> {
         // As the reference: what is no message, or of type 0, is dropped.
-        let Ok(Some(envelope)) = Envelope::decode(body) else {
+        let Ok(Some(Envelope { id, kind, data })) = Envelope::take(body) else {
             return Ok(Received::Nothing);
         };
-        match (self.phase, envelope.kind) {
-            (_, Kind::UNKNOWN) => Ok(Received::Nothing),
-            (Phase::Initializing, Kind::INITIALIZATION) if envelope.id == self.handshake_id => {
-                self.initialized(envelope.data)
+        if kind == Kind::UNKNOWN {
+            return Ok(Received::Nothing);
+        }
+        // Unlike the reference, which loses everything that follows.
+        let data = self.cover.open(kind, data).map_err(|error| {
+            Error::new(
+                ErrorCode::Encryption,
+                "a message from the server did not open",
+            )
+            .with_details(Some(error.to_string()))
+        })?;
+        match (self.phase, kind) {
+            (Phase::Initializing, Kind::INITIALIZATION) if id == self.handshake_id => {
+                self.initialized(data)
             }
-            (Phase::Authorizing, Kind::AUTHORIZATION) if envelope.id == self.handshake_id => {
-                self.authorized(envelope.data)
+            (Phase::Authorizing, Kind::AUTHORIZATION) if id == self.handshake_id => {
+                self.authorized(data)
             }
-            (Phase::Ready, Kind::CALLBACK) => {
-                Ok(match envelope.data.as_ref().map(Request::decode) {
-                    Some(Ok(Some(request))) => Received::Event(request),
-                    _ => Received::Nothing,
-                })
-            }
-            (Phase::Ready, Kind::REQUEST) => Ok(match self.slot(envelope.id) {
-                Some(slot) => Received::Answer(slot, Self::answer(envelope.data)),
+            (Phase::Ready, Kind::CALLBACK) => Ok(match data.as_ref().map(Request::decode) {
+                Some(Ok(Some(request))) => Received::Event(request),
+                _ => Received::Nothing,
+            }),
+            (Phase::Ready, Kind::REQUEST) => Ok(match self.slot(id) {
+                Some(slot) => Received::Answer(slot, Self::answer(data)),
                 None => Received::Nothing,
             }),
             _ => Ok(Received::Nothing),
@@ -215,29 +255,60 @@ impl ClientSession {
     }
 
     fn initialized(&mut self, data: Option<Bytes>) -> Result<Received> {
-        let refused = |text: &str| {
-            Error::new(ErrorCode::Protocol, "the server refused the connection")
-                .with_details(Some(text.to_owned()))
+        let data = data.ok_or_else(|| match self.key {
+            Some(_) => no_encryption("the server did not accept this client's public key"),
+            None => refused("it did not accept the initialization"),
+        })?;
+        let decrypted = self.key.as_ref().and_then(|key| key.decrypt(&data));
+        let clear = match &decrypted {
+            Some(decrypted) => decrypted,
+            None => &data[..],
         };
-        let data = data.ok_or_else(|| refused("it did not accept the initialization"))?;
-        let response = match InitializationResponse::decode(&data) {
-            Ok(Some(response)) => response,
-            Ok(None) => return Err(refused("its initialization is null")),
-            Err(e) => return Err(refused(&format!("its initialization can't be read: {e}"))),
+        let mut response = match (InitializationResponse::decode(clear), &self.key) {
+            (Ok(Some(response)), _) => response,
+            (_, Some(_)) if decrypted.is_none() => {
+                return Err(no_encryption(
+                    "the server's reply is not encrypted for this client's key",
+                ));
+            }
+            (Ok(None), _) => return Err(refused("its initialization is null")),
+            (Err(e), _) => return Err(refused(&format!("its initialization can't be read: {e}"))),
         };
-        if let Some(text) = response.error_message {
-            return Err(refused(&text));
+        if let Some(text) = &response.error_message {
+            return Err(refused(text));
         }
-        let (Some(key), Some(_)) = (&response.symmetric_key, &response.vector) else {
+        let (Some(symmetric), Some(vector)) = (&response.symmetric_key, &response.vector) else {
             return Err(refused("its initialization has no keys"));
         };
-        if key.len() > 1 {
+        match (&self.key, &decrypted) {
+            (None, _) if symmetric.len() <= 1 => {}
             // Keys in clear: it encrypts and took us for a peer that does.
-            return Err(Error::new(
-                ErrorCode::Encryption,
-                "the server encrypts and this client does not: switch encryption on",
-            ));
+            (None, _) => {
+                return Err(no_encryption(
+                    "the server encrypts and this client does not: switch encryption on",
+                ));
+            }
+            (Some(_), None) if symmetric.len() <= 1 => {
+                return Err(no_encryption(
+                    "the server does not encrypt and this client does: switch encryption on in \
+                     the server, or off here",
+                ));
+            }
+            (Some(_), None) => {
+                return Err(no_encryption(
+                    "the server sent its keys in clear, for everybody to read",
+                ));
+            }
+            (Some(_), Some(_)) => {
+                let keys = Keys::from_bytes(symmetric, vector)
+                    .ok_or_else(|| no_encryption("the keys of the server have a wrong length"))?;
+                let channel = Channel::new(&keys, Role::Client)
+                    .map_err(|e| Error::new(ErrorCode::Internal, e.to_string()))?;
+                self.cover = Cover::Sealed(channel);
+            }
         }
+        response.symmetric_key.zeroize();
+        response.vector.zeroize();
         let announced = extension(response.extension.as_deref())
             .capabilities
             .unwrap_or_default();
@@ -304,7 +375,7 @@ impl ClientSession {
 
     fn send(&mut self, id: Uuid, kind: Kind, write: impl FnOnce(&mut BytesMut)) {
         let before = self.output.len();
-        frame::write(&mut self.output, id, kind, write);
+        self.cover.write(&mut self.output, id, kind, write);
         self.produced += (self.output.len() - before) as u64;
     }
 
@@ -324,6 +395,20 @@ impl ClientSession {
             serial: u32::from_le_bytes(serial.try_into().ok()?),
         })
     }
+}
+
+/// The server said no, or nothing that could be a yes.
+fn refused(text: &str) -> Error {
+    let code = match text.starts_with(ENCRYPTION_REFUSED) {
+        true => ErrorCode::Encryption,
+        false => ErrorCode::Protocol,
+    };
+    Error::new(code, "the server refused the connection").with_details(Some(text.to_owned()))
+}
+
+/// The peers do not agree on encryption.
+fn no_encryption(text: &str) -> Error {
+    Error::new(ErrorCode::Encryption, text)
 }
 
 /// Writes into a fixed buffer: the extension of a request needs no allocation.

@@ -1,9 +1,10 @@
 //! One connection's life as two state machines, the client's and the server's side.
 //!
 //! Frame bodies come in, framed bytes and events go out. No socket, no thread, no clock: whoever
-//! drives a session reads, writes and keeps its deadlines.
+//! drives a session reads, writes and keeps its deadlines. Randomness and keys come in from outside.
 
 mod client;
+mod cover;
 mod server;
 
 pub use client::{Call, ClientSession, Received as ClientReceived, Slot};

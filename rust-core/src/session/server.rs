@@ -7,12 +7,16 @@
 
 use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
+use zeroize::{Zeroize, Zeroizing};
 
+use super::cover::Cover;
 use super::{PeerInfo, extension};
+use crate::security::{BadKey, Channel, Keys, PublicKey, Role};
 use crate::wire::extension::{Capabilities, Extension, Reach};
 use crate::wire::{
-    AuthorizationRequest, AuthorizationResponse, Envelope, InitializationRequest,
-    InitializationResponse, Kind, PROTOCOL_VERSION, Request, Response, frame, status,
+    AuthorizationRequest, AuthorizationResponse, ENCRYPTION_REFUSED, Envelope,
+    InitializationRequest, InitializationResponse, Kind, PROTOCOL_VERSION, Request, Response,
+    frame, status,
 };
 
 /// What a frame meant.
@@ -52,16 +56,34 @@ pub struct ServerSession {
     /// Id of this connection: what callbacks carry.
     id: Uuid,
     peer: PeerInfo,
+    /// The keys of this connection, if it is to be encrypted.
+    keys: Option<Keys>,
+    cover: Cover,
     output: BytesMut,
 }
 
 impl ServerSession {
     /// A connection that has just been accepted. `id` must be random.
     pub fn new(id: Uuid) -> Self {
+        Self::start(id, None)
+    }
+
+    /// The same, encrypted: clients that do not encrypt, or with a bad key, are refused. `keys` must
+    /// be fresh.
+    pub fn encrypted(id: Uuid, keys: Keys) -> Self {
+        Self::start(id, Some(keys))
+    }
+
+    fn start(id: Uuid, keys: Option<Keys>) -> Self {
         Self {
             phase: Phase::Connected,
             id,
             peer: PeerInfo::default(),
+            cover: match keys {
+                Some(_) => Cover::Agreeing,
+                None => Cover::Clear,
+            },
+            keys,
             output: BytesMut::new(),
         }
     }
@@ -92,13 +114,22 @@ impl ServerSession {
     }
 
     /// Takes in one frame body.
-    pub fn receive(&mut self, body: &Bytes) -> Result<Received, Violation> {
-        let Ok(Some(envelope)) = Envelope::decode(body) else {
+    pub fn receive(&mut self, body: BytesMut) -> Result<Received, Violation> {
+        let Ok(Some(Envelope { id, kind, data })) = Envelope::take(body) else {
             return Ok(Received::Nothing);
         };
-        let Envelope { id, kind, data } = envelope;
+        if kind == Kind::UNKNOWN {
+            return Ok(Received::Nothing);
+        }
+        // Before the state is looked at, as the reference: what does not open ends the connection
+        // in every state, and what is ignored counts.
+        let data = self.cover.open(kind, data).map_err(|error| {
+            Violation(format!(
+                "a message of type {} did not open: {error}",
+                kind.0
+            ))
+        })?;
         match (self.phase, kind) {
-            (_, Kind::UNKNOWN) => Ok(Received::Nothing),
             (Phase::Connected, Kind::INITIALIZATION) => self.initialize(id, data),
             (Phase::Initialized, Kind::AUTHORIZATION) => self.authorization(id, data),
             (Phase::Authorized, Kind::REQUEST) => Ok(self.request(id, data)),
@@ -115,30 +146,27 @@ impl ServerSession {
             return Ok(Received::Nothing);
         };
         let Ok(Some(request)) = InitializationRequest::decode(&data) else {
-            return Err(self.refuse(
-                id,
-                format!(
-                    "Cannot read the initialization request; the server speaks protocol {PROTOCOL_VERSION}"
-                ),
-            ));
+            let text = format!(
+                "Cannot read the initialization request; the server speaks protocol {PROTOCOL_VERSION}"
+            );
+            return Err(self.refuse(id, text, None));
         };
         if request.protocol_version != PROTOCOL_VERSION {
-            return Err(self.refuse(
-                id,
-                format!(
-                    "Protocol mismatch: client {}, server {PROTOCOL_VERSION}",
-                    request.protocol_version
-                ),
-            ));
+            let text = format!(
+                "Protocol mismatch: client {}, server {PROTOCOL_VERSION}",
+                request.protocol_version
+            );
+            // Under its key, because only so a .NET client can show the text.
+            let key = self.keys.as_ref().and(request.public_key.as_deref());
+            let key = key.and_then(|text| PublicKey::read(text).ok());
+            return Err(self.refuse(id, text, key.as_ref()));
         }
-        if request.public_key.is_none() {
+        let Some(public_key) = request.public_key else {
             frame::write_null(&mut self.output, id, Kind::INITIALIZATION);
             return Ok(Received::Nothing);
-        }
+        };
         let announced = extension(request.extension.as_deref()).capabilities;
-        self.peer.deduplicates =
-            announced.is_some_and(|bits| bits.has(Capabilities::DEDUPLICATION));
-        let response = InitializationResponse {
+        let mut response = InitializationResponse {
             symmetric_key: Some(vec![0]),
             vector: Some(vec![0]),
             protocol_version: PROTOCOL_VERSION,
@@ -151,18 +179,41 @@ impl ServerSession {
                 fields.encode()
             }),
         };
+        match &self.keys {
+            None => self.send(id, Kind::INITIALIZATION, |out| response.encode(out)),
+            Some(keys) => match agree(keys, &public_key, &mut response) {
+                Ok((reply, channel)) => {
+                    self.send(id, Kind::INITIALIZATION, |out| {
+                        out.extend_from_slice(&reply);
+                    });
+                    self.cover = Cover::Sealed(channel);
+                    self.keys = None;
+                }
+                Err(bad) => {
+                    let text = format!("{ENCRYPTION_REFUSED}{bad}");
+                    return Err(self.refuse(id, text, None));
+                }
+            },
+        }
+        self.peer.deduplicates =
+            announced.is_some_and(|bits| bits.has(Capabilities::DEDUPLICATION));
         self.phase = Phase::Initialized;
-        self.send(id, Kind::INITIALIZATION, |out| response.encode(out));
         Ok(Received::Nothing)
     }
 
-    fn refuse(&mut self, id: Uuid, text: String) -> Violation {
+    /// Says why the connection is refused; encrypted where there is a key for it.
+    fn refuse(&mut self, id: Uuid, text: String, key: Option<&PublicKey>) -> Violation {
         let response = InitializationResponse {
             protocol_version: PROTOCOL_VERSION,
             error_message: Some(text.clone()),
             ..InitializationResponse::default()
         };
-        self.send(id, Kind::INITIALIZATION, |out| response.encode(out));
+        let mut data = Vec::new();
+        response.encode(&mut data);
+        if let Some(sealed) = key.and_then(|key| key.encrypt(&data).ok()) {
+            data = sealed;
+        }
+        self.send(id, Kind::INITIALIZATION, |out| out.extend_from_slice(&data));
         Violation(text)
     }
 
@@ -233,6 +284,25 @@ impl ServerSession {
     }
 
     fn send(&mut self, id: Uuid, kind: Kind, write: impl FnOnce(&mut BytesMut)) {
-        frame::write(&mut self.output, id, kind, write);
+        self.cover.write(&mut self.output, id, kind, write);
     }
+}
+
+/// Puts the keys into the reply and encrypts it for the client.
+fn agree(
+    keys: &Keys,
+    public_key: &[u8],
+    response: &mut InitializationResponse,
+) -> Result<(Vec<u8>, Channel), BadKey> {
+    let public_key = PublicKey::read(public_key)?;
+    response.symmetric_key = Some(keys.symmetric().to_vec());
+    response.vector = Some(keys.vector().to_vec());
+    // Room enough from the start: a buffer that grew would leave a copy behind.
+    let mut data = Zeroizing::new(Vec::with_capacity(public_key.capacity()));
+    response.encode(&mut *data);
+    response.symmetric_key.zeroize();
+    response.vector.zeroize();
+    let reply = public_key.encrypt(&data).map_err(|_| BadKey::Unusable)?;
+    let channel = Channel::new(keys, Role::Server).map_err(|_| BadKey::Unusable)?;
+    Ok((reply, channel))
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BytesMut};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::io::AsyncReadExt;
 use tokio::sync::Notify;
@@ -405,10 +405,10 @@ impl Reader {
     }
 
     /// The next whole frame body that has arrived.
-    pub(crate) fn next_frame(&mut self) -> Result<Option<Bytes>, Ending> {
+    pub(crate) fn next_frame(&mut self) -> Result<Option<BytesMut>, Ending> {
         if let Some(message) = self.received.messages.pop_front() {
             return if message.len() <= self.max_frame {
-                Ok(Some(message))
+                Ok(Some(message.into()))
             } else {
                 let length = i32::try_from(message.len()).unwrap_or(i32::MAX);
                 Err(Ending::BadLength(frame::BadLength {

@@ -1,6 +1,8 @@
 //! The envelope around every payload: Id, Type, Data.
 
-use bytes::Bytes;
+use std::ops::Range;
+
+use bytes::{Buf, Bytes, BytesMut};
 use uuid::Uuid;
 
 use super::memorypack::{Reader, Result, Write};
@@ -27,13 +29,13 @@ impl Kind {
 
 /// One message as it travels.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Envelope {
+pub struct Envelope<D = Bytes> {
     /// Chosen by the sender; an answer repeats it.
     pub id: Uuid,
     /// What the data is.
     pub kind: Kind,
     /// The payload, sealed or in clear. `None` and empty differ on the wire.
-    pub data: Option<Bytes>,
+    pub data: Option<D>,
 }
 
 impl Envelope {
@@ -43,24 +45,10 @@ impl Envelope {
     /// Reads a frame body. `Ok(None)` is a null object. Members that are missing get their
     /// defaults, bytes behind the object are ignored, as the reference does.
     pub fn decode(body: &Bytes) -> Result<Option<Self>> {
-        let mut reader = Reader::new(body);
-        let Some(count) = reader.object_header()? else {
-            return Ok(None);
-        };
-        if count > MEMBERS {
-            return Err(reader.error(format!("an envelope of {count} members")));
-        }
-        let id = if count > 0 {
-            reader.guid()?
-        } else {
-            Uuid::nil()
-        };
-        let kind = Kind(if count > 1 { reader.i32()? } else { 0 });
-        let data = if count > 2 { reader.bytes()? } else { None };
-        Ok(Some(Self {
+        Ok(read(body)?.map(|Envelope { id, kind, data }| Self {
             id,
             kind,
-            data: data.map(|part| body.slice_ref(part)),
+            data: data.map(|range| body.slice(range)),
         }))
     }
 
@@ -76,4 +64,44 @@ impl Envelope {
         out.guid(id);
         out.i32(kind.0);
     }
+}
+
+impl Envelope<BytesMut> {
+    /// Reads a frame body that nobody else holds, so that its data can be opened in place. As
+    /// [`decode`](Envelope::decode).
+    pub fn take(mut body: BytesMut) -> Result<Option<Self>> {
+        Ok(read(&body)?.map(|Envelope { id, kind, data }| Self {
+            id,
+            kind,
+            data: data.map(|range| {
+                body.truncate(range.end);
+                body.advance(range.start);
+                body
+            }),
+        }))
+    }
+}
+
+/// An envelope with the place of its data.
+fn read(body: &[u8]) -> Result<Option<Envelope<Range<usize>>>> {
+    let mut reader = Reader::new(body);
+    let Some(count) = reader.object_header()? else {
+        return Ok(None);
+    };
+    if count > MEMBERS {
+        return Err(reader.error(format!("an envelope of {count} members")));
+    }
+    let id = if count > 0 {
+        reader.guid()?
+    } else {
+        Uuid::nil()
+    };
+    let kind = Kind(if count > 1 { reader.i32()? } else { 0 });
+    let data = if count > 2 { reader.bytes()? } else { None };
+    let end = reader.position();
+    Ok(Some(Envelope {
+        id,
+        kind,
+        data: data.map(|data| end - data.len()..end),
+    }))
 }

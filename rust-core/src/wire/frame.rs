@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, BytesMut};
 use uuid::Uuid;
 
 use super::envelope::{Envelope, Kind};
@@ -37,7 +37,7 @@ impl std::error::Error for BadLength {}
 
 /// Takes the next whole frame body off the front of `input`. `Ok(None)` when it is not complete
 /// yet. `limit` is the largest body accepted, in bytes.
-pub fn split(input: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, BadLength> {
+pub fn split(input: &mut BytesMut, limit: usize) -> Result<Option<BytesMut>, BadLength> {
     let Some(prefix) = input.first_chunk::<PREFIX>() else {
         return Ok(None);
     };
@@ -48,7 +48,7 @@ pub fn split(input: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, BadLen
                 return Ok(None);
             }
             input.advance(PREFIX);
-            Ok(Some(input.split_to(n).freeze()))
+            Ok(Some(input.split_to(n)))
         }
         _ => Err(BadLength { length, limit }),
     }
@@ -100,7 +100,7 @@ mod tests {
             for chunk in bytes.chunks(step) {
                 input.extend_from_slice(chunk);
                 while let Some(body) = split(&mut input, 100).unwrap() {
-                    bodies.push(Envelope::decode(&body).unwrap().unwrap());
+                    bodies.push(Envelope::take(body).unwrap().unwrap());
                 }
             }
             assert_eq!(bodies.len(), 2);

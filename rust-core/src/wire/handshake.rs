@@ -7,6 +7,9 @@ use bytes::Bytes;
 use super::memorypack::{Reader, Result, Write, string_size};
 use super::tolerant::{Members, write_extension, write_header};
 
+/// How the refusal of a libwitrpc server begins whose client does not encrypt, or not well enough.
+pub const ENCRYPTION_REFUSED: &str = "Encryption refused: ";
+
 fn bytes_size(value: Option<&[u8]>) -> usize {
     4 + value.map_or(0, <[u8]>::len)
 }

@@ -17,7 +17,8 @@ mod tolerant;
 pub use call::{Arguments, ArgumentsWriter, Call, TypeNames};
 pub use envelope::{Envelope, Kind};
 pub use handshake::{
-    AuthorizationRequest, AuthorizationResponse, InitializationRequest, InitializationResponse,
+    AuthorizationRequest, AuthorizationResponse, ENCRYPTION_REFUSED, InitializationRequest,
+    InitializationResponse,
 };
 pub use memorypack::DecodeError;
 pub use request::{ParameterType, Request};

@@ -150,3 +150,23 @@ pub fn compact(json: &str) -> String {
 pub fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+pub fn unbase64(text: &str) -> Vec<u8> {
+    let digit = |c: u8| match c {
+        b'A'..=b'Z' => c - b'A',
+        b'a'..=b'z' => c - b'a' + 26,
+        b'0'..=b'9' => c - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => panic!("{c} in base64"),
+    };
+    let digits: Vec<u8> = text.trim_end_matches('=').bytes().map(digit).collect();
+    let group = |group: &[u8]| {
+        let bits = group
+            .iter()
+            .fold(0_u32, |bits, d| bits << 6 | u32::from(*d));
+        let bits = bits << (6 * (4 - group.len()));
+        bits.to_be_bytes()[1..group.len()].to_vec()
+    };
+    digits.chunks(4).flat_map(group).collect()
+}

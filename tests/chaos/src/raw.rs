@@ -107,7 +107,7 @@ impl Peer {
     pub async fn handshake(&mut self, accepts: impl Fn(&str) -> bool) -> io::Result<()> {
         while !self.session.is_authorized() {
             let body = self.frame().await?;
-            if let Ok(ServerReceived::Authorize { token, .. }) = self.session.receive(&body) {
+            if let Ok(ServerReceived::Authorize { token, .. }) = self.session.receive(body) {
                 let accepted = accepts(&token);
                 let refused = self.session.authorize(accepted, Some(REACH)).is_err();
                 if refused {
@@ -124,7 +124,7 @@ impl Peer {
     pub async fn request(&mut self) -> io::Result<(Uuid, Request)> {
         loop {
             let body = self.frame().await?;
-            if let Ok(ServerReceived::Request(id, request)) = self.session.receive(&body) {
+            if let Ok(ServerReceived::Request(id, request)) = self.session.receive(body) {
                 return Ok((id, *request));
             }
         }
@@ -171,7 +171,7 @@ impl Peer {
         self.stream.write_all(&output).await
     }
 
-    async fn frame(&mut self) -> io::Result<Bytes> {
+    async fn frame(&mut self) -> io::Result<BytesMut> {
         next_frame(&mut self.stream, &mut self.input).await
     }
 }
@@ -193,7 +193,7 @@ pub async fn read_to_end(stream: &mut TcpStream) -> bool {
     }
 }
 
-async fn next_frame(stream: &mut TcpStream, input: &mut BytesMut) -> io::Result<Bytes> {
+async fn next_frame(stream: &mut TcpStream, input: &mut BytesMut) -> io::Result<BytesMut> {
     loop {
         match frame::split(input, DEFAULT_MAX_FRAME) {
             Ok(Some(body)) => return Ok(body),
@@ -229,7 +229,7 @@ impl RawClient {
         client.flush().await?;
         while !client.session.is_ready() {
             let body = next_frame(&mut client.stream, &mut client.input).await?;
-            client.session.receive(&body).map_err(io::Error::other)?;
+            client.session.receive(body).map_err(io::Error::other)?;
             client.flush().await?;
         }
         Ok(client)
@@ -281,7 +281,7 @@ impl RawClient {
     pub async fn answer(&mut self) -> io::Result<Response> {
         loop {
             let body = next_frame(&mut self.stream, &mut self.input).await?;
-            let received = self.session.receive(&body).map_err(io::Error::other)?;
+            let received = self.session.receive(body).map_err(io::Error::other)?;
             if let ClientReceived::Answer(_, answer) = received {
                 return Ok(answer.map_err(io::Error::other)?.0);
             }

@@ -3,7 +3,7 @@
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Appends the base64 of `bytes`.
-pub(super) fn encode(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn encode(out: &mut Vec<u8>, bytes: &[u8]) {
     for chunk in bytes.chunks(3) {
         let group = u32::from(chunk[0]) << 16
             | u32::from(chunk.get(1).copied().unwrap_or_default()) << 8
@@ -20,7 +20,7 @@ pub(super) fn encode(out: &mut Vec<u8>, bytes: &[u8]) {
 
 /// The bytes of a base64 text; blanks are skipped as .NET does. Missing padding, other alphabets
 /// and bits after the last byte are refused.
-pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len() / 4 * 3);
     let mut group = 0_u32;
     let (mut count, mut padding) = (0, 0);

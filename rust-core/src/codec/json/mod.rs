@@ -3,7 +3,7 @@
 //! Owns a strict reader, a writer with two dialects, and both directions by declared type. Byte for
 //! byte it agrees with `System.Text.Json` and its default options.
 
-mod base64;
+pub(crate) mod base64;
 mod escape;
 mod key;
 mod raw;

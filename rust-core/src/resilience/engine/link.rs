@@ -3,10 +3,13 @@
 //! Owns the states, the reconnection loop, and the handshake's time limit. What becomes of the calls
 //! when a link goes is in [`calls`](super::calls).
 
+use std::sync::Arc;
+
 use rand::Rng;
 
 use super::*;
 use crate::error::{ErrorCode, Outcome};
+use crate::security::ClientKey;
 use crate::session::{ClientReceived, ClientSession};
 
 /// Where the link stands.
@@ -190,6 +193,15 @@ impl<T> Engine<T> {
     /// The attempt to open this link succeeded. `token` is sent with the handshake and with every
     /// request.
     pub fn link_opened(&mut self, link: LinkId, token: &str) {
+        self.begin_handshake(link, token, None);
+    }
+
+    /// The same for a link that is to be encrypted under this key pair.
+    pub fn link_opened_encrypted(&mut self, link: LinkId, token: &str, key: Arc<ClientKey>) {
+        self.begin_handshake(link, token, Some(key));
+    }
+
+    fn begin_handshake(&mut self, link: LinkId, token: &str, key: Option<Arc<ClientKey>>) {
         let Link::Opening { id, deadline } = self.link else {
             return;
         };
@@ -202,11 +214,14 @@ impl<T> Engine<T> {
         }
         let mut nonce = [0; 8];
         self.rng.fill_bytes(&mut nonce);
-        let session = Box::new(ClientSession::new(nonce, self.client_id, token));
+        let session = match key {
+            None => ClientSession::new(nonce, self.client_id, token),
+            Some(key) => ClientSession::encrypted(nonce, self.client_id, token, key),
+        };
         self.link = Link::Handshaking {
             id,
             deadline,
-            session,
+            session: Box::new(session),
         };
     }
 
@@ -265,13 +280,14 @@ impl<T> Engine<T> {
     }
 
     /// A frame body arrived on this link.
-    pub fn receive(&mut self, now: Time, link: LinkId, body: &Bytes) {
+    pub fn receive(&mut self, now: Time, link: LinkId, body: BytesMut) {
         if self.link.id() != Some(link) {
             return;
         }
         let Some(session) = self.link.session_mut() else {
             return;
         };
+        let sealed = session.is_sealed();
         match session.receive(body) {
             Ok(ClientReceived::Nothing) => {}
             Ok(ClientReceived::Authorized) => self.authorized(now),
@@ -281,6 +297,10 @@ impl<T> Engine<T> {
                 self.actions.push_back(Action::Close { link });
                 match self.link {
                     Link::Ready(_) => self.link_lost(now, link, Loss::Dropped(error), 0),
+                    // The peers do agree on encryption; this message was damaged on its way.
+                    _ if sealed && error.code() == ErrorCode::Encryption => {
+                        self.attempt_lost(now, error);
+                    }
                     _ => self.handshake_failed(now, error),
                 }
             }

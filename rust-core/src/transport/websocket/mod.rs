@@ -84,10 +84,10 @@ impl WebSocket {
         // What we wrote ourselves is whole and of a good length.
         while let Ok(Some(body)) = frame::split(&mut frames, i32::MAX as usize) {
             if body.len() <= self.fragment {
-                self.write(Message::Binary(body), wire)?;
+                self.write(Message::Binary(body.freeze()), wire)?;
                 continue;
             }
-            let mut rest = body;
+            let mut rest = body.freeze();
             let mut opcode = Data::Binary;
             while !rest.is_empty() {
                 let piece = rest.split_to(self.fragment.min(rest.len()));

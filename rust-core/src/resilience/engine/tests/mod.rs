@@ -143,11 +143,11 @@ impl World {
             let mut moved = !bytes.is_empty();
             while let Some(body) = frame::split(&mut bytes, 1 << 20).unwrap() {
                 let body = if self.dotnet {
-                    without_extension(&body)
+                    without_extension(body)
                 } else {
                     body
                 };
-                match server.receive(&body).unwrap() {
+                match server.receive(body).unwrap() {
                     ServerReceived::Nothing => {}
                     ServerReceived::Authorize { .. } => {
                         let _ = server.authorize(accepted, self.reach);
@@ -162,7 +162,7 @@ impl World {
             self.server = Some((link, server));
             while let Some(body) = frame::split(&mut answers, 1 << 20).unwrap() {
                 moved = true;
-                self.engine.receive(self.now, link_id, &body);
+                self.engine.receive(self.now, link_id, body);
             }
             self.drain();
             if !moved {
@@ -277,9 +277,9 @@ impl World {
 }
 
 /// What a .NET server sees of a message: it skips the members it does not know.
-fn without_extension(body: &Bytes) -> Bytes {
+fn without_extension(body: BytesMut) -> BytesMut {
     use crate::wire::{Envelope, InitializationRequest, Kind};
-    let mut envelope = Envelope::decode(body).unwrap().unwrap();
+    let mut envelope = Envelope::decode(&body.freeze()).unwrap().unwrap();
     if envelope.kind == Kind::INITIALIZATION {
         let mut request = InitializationRequest::decode(envelope.data.as_ref().unwrap())
             .unwrap()
@@ -289,9 +289,9 @@ fn without_extension(body: &Bytes) -> Bytes {
         request.encode(&mut data);
         envelope.data = Some(data.into());
     }
-    let mut out = Vec::new();
+    let mut out = BytesMut::new();
     envelope.encode(&mut out);
-    out.into()
+    out
 }
 
 fn reconnect(options: &mut EngineOptions) {

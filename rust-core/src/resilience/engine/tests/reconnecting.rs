@@ -172,6 +172,6 @@ fn reports_about_an_old_link_are_ignored() {
     world.engine.link_opened(old, "");
     world
         .engine
-        .receive(world.now, old, &Bytes::from_static(b"junk"));
+        .receive(world.now, old, BytesMut::from(&b"junk"[..]));
     assert_eq!(world.engine.state(), State::Connected);
 }
