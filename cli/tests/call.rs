@@ -252,7 +252,7 @@ fn a_timeout_is_code_5() {
     let server = serve(&[]);
     let ended = call(
         &server.endpoint,
-        &["Task DelayAsync(int)", "60000", "--timeout", "100ms"],
+        &["Task DelayAsync(int)", "60000", "--timeout", "1s"],
     );
     fails(
         &ended,

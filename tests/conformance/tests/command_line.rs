@@ -95,7 +95,7 @@ fn each_failure_has_its_exit_code() {
         ),
         (
             &["--silent-after", "0"],
-            &["string Ping()", "--timeout", "300ms"],
+            &["string Ping()", "--attempt-timeout", "300ms"],
             5,
             "No response arrived",
         ),
