@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -78,6 +78,10 @@ pub(super) fn start(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
     let (dispatch, registry) = (shared.dispatch.clone(), shared.connections.clone());
     // Registered before it runs, so that it is counted and can be stopped.
     let mut connections = registry.connections.write();
+    if registry.closed.load(Ordering::Relaxed) {
+        // Accepted at the moment when the server stopped.
+        return;
+    }
     let task = tokio::spawn({
         let (connection, registry) = (connection.clone(), registry.clone());
         async move {
@@ -183,10 +187,11 @@ impl Connection {
             let filled = tokio::select! {
                 biased;
                 () = self.closing.notified() => break "the server closed it".to_owned(),
-                filled = reader.fill(&self.outlet) => filled,
+                // Before reading: who always has something to say must not put it off.
                 () = at(deadline), if !self.is_authorized() => {
                     break "the handshake took too long".to_owned();
                 }
+                filled = reader.fill(&self.outlet) => filled,
             };
             let ended = match filled {
                 Ok(()) => self.take_in(&mut reader, dispatch).await,
@@ -281,6 +286,8 @@ async fn at(deadline: Option<Instant>) {
 #[derive(Default)]
 pub(super) struct Registry {
     connections: RwLock<HashMap<Uuid, (Arc<Connection>, AbortHandle)>>,
+    /// No more are taken in. Changes under the lock of `connections`.
+    closed: AtomicBool,
     emptied: Notify,
 }
 
@@ -303,7 +310,8 @@ impl Registry {
         loop {
             let emptied = self.emptied.notified();
             {
-                let connections = self.connections.read();
+                let connections = self.connections.write();
+                self.closed.store(true, Ordering::Relaxed);
                 if connections.is_empty() {
                     return;
                 }
@@ -316,7 +324,8 @@ impl Registry {
     }
 
     pub(super) fn abort_all(&self) {
-        let connections = self.connections.read();
+        let connections = self.connections.write();
+        self.closed.store(true, Ordering::Relaxed);
         let tasks: Vec<_> = connections.values().map(|(_, task)| task.clone()).collect();
         drop(connections);
         tasks.iter().for_each(AbortHandle::abort);
