@@ -58,7 +58,9 @@ fn stop_reconnection_ends_the_attempts_and_the_calls_that_wait_for_them() {
     watch::run(async {
         let (_server, proxy, client, recorder) = behind_a_proxy(patient()).await;
         proxy.down().await;
-        watch::within("the loss", client.wait_for(State::Reconnecting)).await.unwrap();
+        watch::within("the loss", client.wait_for(State::Reconnecting))
+            .await
+            .unwrap();
         let echo = client.service(ECHO).unwrap();
         let waiting: Vec<_> = (0..20)
             .map(|n| {
@@ -74,11 +76,20 @@ fn stop_reconnection_ends_the_attempts_and_the_calls_that_wait_for_them() {
         assert_eq!(client.state(), State::Disconnected);
         for call in waiting {
             let error = watch::within("the end", call).await.unwrap().unwrap_err();
-            assert_eq!((error.code(), error.outcome()), (ErrorCode::Closed, Outcome::NotSent));
+            assert_eq!(
+                (error.code(), error.outcome()),
+                (ErrorCode::Closed, Outcome::NotSent)
+            );
         }
         // A call from now on is not kept waiting.
-        let error = echo.call::<i32>("int Add(int,int)", (1, 1)).await.unwrap_err();
-        assert_eq!((error.code(), error.outcome()), (ErrorCode::Transport, Outcome::NotSent));
+        let error = echo
+            .call::<i32>("int Add(int,int)", (1, 1))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (error.code(), error.outcome()),
+            (ErrorCode::Transport, Outcome::NotSent)
+        );
         proxy.up();
         client.connect().await.unwrap();
         works(&client).await;
@@ -120,10 +131,15 @@ fn reconnect_now_ends_one_wait_and_the_delays_go_on() {
         watch::eventually("the second wait", || recorder.attempts().len() == 2).await;
         client.reconnect_now();
         watch::eventually("the third wait", || recorder.attempts().len() == 3).await;
-        assert_eq!(recorder.attempts(), [(1, HOUR), (2, 2 * HOUR), (3, 4 * HOUR)]);
+        assert_eq!(
+            recorder.attempts(),
+            [(1, HOUR), (2, 2 * HOUR), (3, 4 * HOUR)]
+        );
         proxy.up();
         client.reconnect_now();
-        watch::within("the way back", client.wait_for(State::Connected)).await.unwrap();
+        watch::within("the way back", client.wait_for(State::Connected))
+            .await
+            .unwrap();
         works(&client).await;
         watch::eventually("it is told", || recorder.reconnected() == 1).await;
         assert_eq!(recorder.check_cycles(), (1, 3));
@@ -161,15 +177,25 @@ fn reconnect_drops_the_link_and_makes_a_new_one_at_once_under_load() {
         for round in 1..=50 {
             let answered = load.answered();
             watch::eventually("answers", || load.answered() > answered + 20).await;
-            watch::within("the new link", client.reconnect()).await.unwrap();
+            watch::within("the new link", client.reconnect())
+                .await
+                .unwrap();
             assert_eq!(client.stats().reconnects, round);
         }
-        let tally = load.finish().await.judge(&server.trace(), Rule::AtMostOnce, true);
+        let tally = load
+            .finish()
+            .await
+            .judge(&server.trace(), Rule::AtMostOnce, true);
         assert!(tally.answered > 1000 && tally.unknown > 0, "{tally:?}");
         assert_eq!((tally.not_sent, tally.refused), (0, 0));
         watch::eventually("all is told", || recorder.reconnected() == 50).await;
         assert_eq!(recorder.check_cycles(), (50, 50));
-        assert!(recorder.attempts().iter().all(|a| *a == (1, Duration::ZERO)));
+        assert!(
+            recorder
+                .attempts()
+                .iter()
+                .all(|a| *a == (1, Duration::ZERO))
+        );
         watch::eventually("old connections are gone", || proxy.open() == 1).await;
     });
 }
@@ -202,7 +228,9 @@ fn many_threads_that_connect_disconnect_reconnect_and_call_at_once_leave_a_clien
         }
         watch::within("a link", client.reconnect()).await.unwrap();
         works(&client).await;
-        load.finish().await.judge(&server.trace(), Rule::AtMostOnce, true);
+        load.finish()
+            .await
+            .judge(&server.trace(), Rule::AtMostOnce, true);
         let stats = client.stats();
         assert_eq!((stats.in_flight, stats.queued), (0, 0));
         watch::eventually("one connection is left", || proxy.open() == 1).await;
@@ -238,7 +266,13 @@ fn a_callback_that_blocks_delays_callbacks_and_nothing_else() {
         assert_eq!(heard.recv().await.unwrap(), "reconnecting 1");
         assert!(heard.try_recv().is_err());
         drop(go_on);
-        for said in ["reconnected", "reconnecting 1", "reconnected", "reconnecting 1", "reconnected"] {
+        for said in [
+            "reconnected",
+            "reconnecting 1",
+            "reconnected",
+            "reconnecting 1",
+            "reconnected",
+        ] {
             assert_eq!(watch::within("the rest", heard.recv()).await.unwrap(), said);
         }
         assert_eq!(server.stats().connections, 1);
@@ -273,7 +307,9 @@ fn callbacks_may_call_block_disconnect_connect_and_close() {
             })
             .build()
             .unwrap();
-        itself.set(client.clone()).unwrap_or_else(|_| unreachable!());
+        itself
+            .set(client.clone())
+            .unwrap_or_else(|_| unreachable!());
         client.connect().await.unwrap();
         proxy.cut(End::Reset);
         let (sum, again, closed) = watch::within("the callback", results.recv()).await.unwrap();
@@ -299,8 +335,14 @@ fn attempts_that_are_used_up_end_in_failed_with_a_real_error_and_connect_begins_
         assert!(error.details().unwrap().contains("refused"), "{error:?}");
         assert_eq!(recorder.check_cycles(), (0, 4));
         let echo = client.service(ECHO).unwrap();
-        let error = echo.call::<i32>("int Add(int,int)", (1, 1)).await.unwrap_err();
-        assert_eq!((error.code(), error.outcome()), (ErrorCode::Transport, Outcome::NotSent));
+        let error = echo
+            .call::<i32>("int Add(int,int)", (1, 1))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (error.code(), error.outcome()),
+            (ErrorCode::Transport, Outcome::NotSent)
+        );
         client.stop_reconnection();
         assert_eq!(client.state(), State::Failed);
         proxy.up();

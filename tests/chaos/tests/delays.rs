@@ -31,10 +31,15 @@ async fn measure(options: ReconnectOptions) -> Vec<(Duration, Duration)> {
         }
     });
     let recorder = Recorder::default();
-    let builder = Client::builder(&server.endpoint()).seed([5; 32]).reconnect(options);
+    let builder = Client::builder(&server.endpoint())
+        .seed([5; 32])
+        .reconnect(options);
     let client = recorder.attach(builder).build().unwrap();
     client.connect().await.unwrap();
-    watch::eventually("the last attempt has failed", || recorder.failure().is_some()).await;
+    watch::eventually("the last attempt has failed", || {
+        recorder.failure().is_some()
+    })
+    .await;
     assert_eq!(recorder.check_cycles(), (0, attempts));
     let arrivals = server.arrivals();
     assert_eq!(arrivals.len(), attempts + 1);
@@ -48,7 +53,10 @@ async fn measure(options: ReconnectOptions) -> Vec<(Duration, Duration)> {
 
 fn check(measured: &[(Duration, Duration)]) {
     for (announced, passed) in measured {
-        assert!(passed >= announced, "{announced:?} were announced, {passed:?} passed");
+        assert!(
+            passed >= announced,
+            "{announced:?} were announced, {passed:?} passed"
+        );
         // Not a judgement of speed: a delay of another attempt would be found out.
         assert!(*passed < *announced + MS(2000), "{announced:?}, {passed:?}");
     }

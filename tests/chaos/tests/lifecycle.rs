@@ -97,7 +97,9 @@ async fn cut(client: &Client) {
     let service = client.service(ECHO).unwrap();
     let error = service.call::<()>("void Cut()", ()).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::Unknown);
-    watch::within("the loss", client.wait_for(State::Reconnecting)).await.unwrap();
+    watch::within("the loss", client.wait_for(State::Reconnecting))
+        .await
+        .unwrap();
 }
 
 /// Calls that can only end by the end of their client.
@@ -113,7 +115,9 @@ async fn hang(client: &Client, calls: usize) -> Vec<tokio::task::JoinHandle<witr
             .timeout(HOUR)
             .spawn_json(move |result| drop(sender.send(result)))
             .unwrap();
-        hanging.push(tokio::spawn(async move { receiver.await.unwrap().unwrap_err() }));
+        hanging.push(tokio::spawn(
+            async move { receiver.await.unwrap().unwrap_err() },
+        ));
     }
     hanging
 }
@@ -156,7 +160,10 @@ fn a_client_with_calls_in_flight_leaves_nothing_and_they_end_as_unknown() {
         assert_eq!(ends.len(), 300);
         for call in ends {
             let error = watch::within("the end", call).await.unwrap();
-            assert_eq!((error.code(), error.outcome()), (ErrorCode::Closed, Outcome::Unknown));
+            assert_eq!(
+                (error.code(), error.outcome()),
+                (ErrorCode::Closed, Outcome::Unknown)
+            );
         }
     });
 }
@@ -180,7 +187,10 @@ fn a_client_that_waits_between_attempts_leaves_nothing_and_waiting_calls_end_as_
         assert_eq!(ends.len(), 300);
         for call in ends {
             let error = watch::within("the end", call).await.unwrap();
-            assert_eq!((error.code(), error.outcome()), (ErrorCode::Closed, Outcome::NotSent));
+            assert_eq!(
+                (error.code(), error.outcome()),
+                (ErrorCode::Closed, Outcome::NotSent)
+            );
         }
     });
 }
@@ -214,7 +224,10 @@ fn a_client_that_is_connecting_for_the_first_time_leaves_nothing_and_connect_ret
             });
             watch::eventually("it connects", || mute.arrivals().len() == round).await;
             client.close();
-            let error = watch::within("connect", connecting).await.unwrap().unwrap_err();
+            let error = watch::within("connect", connecting)
+                .await
+                .unwrap()
+                .unwrap_err();
             assert_eq!(error.code(), ErrorCode::Closed);
         }
         nothing_is_left("connecting clients", before).await;
@@ -279,7 +292,10 @@ fn thousands_of_lives_leave_no_thread_no_descriptor_and_no_memory() {
         let after = Holdings::here();
         println!("{before:?}, then {after:?}");
         // The server remembers 3,000 answers; a KiB a life would be 3 MiB more.
-        assert!(after.rss_kib < before.rss_kib + 3 * 1024, "{before:?}, then {after:?}");
+        assert!(
+            after.rss_kib < before.rss_kib + 3 * 1024,
+            "{before:?}, then {after:?}"
+        );
         watch::eventually("no connection is left", || server.stats().connections == 0).await;
     });
 }

@@ -75,10 +75,14 @@ fn a_fleet_that_lost_its_server_comes_back_spread_out_and_a_healthy_client_notic
         });
         proxy.cut(witrpc_chaos::proxy::End::Reset);
         for (client, _) in &fleet {
-            watch::within("the loss", client.wait_for(State::Reconnecting)).await.unwrap();
+            watch::within("the loss", client.wait_for(State::Reconnecting))
+                .await
+                .unwrap();
         }
         for (client, _) in &fleet {
-            watch::within("the way back", client.wait_for(State::Connected)).await.unwrap();
+            watch::within("the way back", client.wait_for(State::Connected))
+                .await
+                .unwrap();
         }
         stop.store(true, Ordering::SeqCst);
         assert!(calls.await.unwrap() > 0);
@@ -88,12 +92,18 @@ fn a_fleet_that_lost_its_server_comes_back_spread_out_and_a_healthy_client_notic
         assert_eq!(arrivals.len(), FLEET);
         let burst = densest(&arrivals, Duration::from_millis(50));
         println!("at most {burst} of {FLEET} in 50 ms");
-        assert!(burst < FLEET / 2, "{burst} of {FLEET} came in the same 50 ms");
+        assert!(
+            burst < FLEET / 2,
+            "{burst} of {FLEET} came in the same 50 ms"
+        );
         for (client, recorder) in &fleet {
             watch::eventually("it is told", || recorder.reconnected() == 1).await;
             assert_eq!(recorder.check_cycles(), (1, 1));
             let echo = client.service(ECHO).unwrap();
-            assert_eq!(echo.call::<i32>("int Add(int,int)", (2, 3)).await.unwrap(), 5);
+            assert_eq!(
+                echo.call::<i32>("int Add(int,int)", (2, 3)).await.unwrap(),
+                5
+            );
         }
     });
 }
@@ -105,16 +115,22 @@ fn a_fleet_whose_server_process_dies_and_returns_is_all_connected_again() {
         let fleet = fleet(&server.endpoint()).await;
         server.kill();
         for (client, _) in &fleet {
-            watch::within("the loss", client.wait_for(State::Reconnecting)).await.unwrap();
+            watch::within("the loss", client.wait_for(State::Reconnecting))
+                .await
+                .unwrap();
         }
         // Some have tried in vain by now.
         watch::eventually("attempts in vain", || {
-            fleet.iter().any(|(_, recorder)| recorder.attempts().len() > 1)
+            fleet
+                .iter()
+                .any(|(_, recorder)| recorder.attempts().len() > 1)
         })
         .await;
         server.restart();
         for (client, recorder) in &fleet {
-            watch::within("the way back", client.wait_for(State::Connected)).await.unwrap();
+            watch::within("the way back", client.wait_for(State::Connected))
+                .await
+                .unwrap();
             watch::eventually("it is told", || recorder.reconnected() == 1).await;
             recorder.check_cycles();
         }
