@@ -274,10 +274,13 @@ impl Dispatch {
         principal: Arc<str>,
         digest: u64,
     ) -> Result<Option<Ticket>, Fault> {
+        let fields = request.extension.as_deref().and_then(Extension::decode);
+        let fields = fields.unwrap_or_default();
         let call = CallId {
             principal,
             invocation: request.invocation_id,
-            numbered: numbered(connection, request),
+            numbered: numbered(connection, &fields),
+            repeated: fields.attempt.is_some_and(|attempt| attempt > 1),
         };
         let waiter = Waiter {
             connection: Arc::downgrade(connection),
@@ -466,8 +469,7 @@ impl<F: FnOnce() -> HandlerFuture<T> + Unpin, T> Future for Caught<F, T> {
     }
 }
 
-fn numbered(connection: &Connection, request: &Request) -> Option<Numbered> {
-    let fields = Extension::decode(request.extension.as_deref()?)?;
+fn numbered(connection: &Connection, fields: &Extension) -> Option<Numbered> {
     Some(Numbered {
         client: connection.client_id()?,
         number: fields.call_number?,

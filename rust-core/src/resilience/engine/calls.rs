@@ -99,6 +99,12 @@ impl<T> Entry<T> {
         self.spec.repeat != Repeat::Never && self.spec.invocation_id.is_none()
     }
 
+    /// Number of the attempt that begins, if the server must recognise it.
+    fn repetition(&self) -> Option<u32> {
+        let must = self.spec.repeat == Repeat::Deduplicated && self.unsettled.is_some();
+        must.then_some(self.attempts)
+    }
+
     /// The attempt in flight ended without an answer.
     fn unsettle(&mut self) {
         let Stage::InFlight(attempt) = self.stage else {
@@ -325,7 +331,7 @@ impl<T> Engine<T> {
                 method_id: entry.spec.method_id,
                 number: entry.is_numbered().then_some(entry.number),
                 first_unfinished,
-                attempt: entry.attempts,
+                attempt: entry.repetition(),
             },
         );
         ready.requests += 1;

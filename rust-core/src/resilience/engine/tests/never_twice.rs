@@ -133,6 +133,34 @@ fn numbers_and_marks_are_told_to_a_libwitrpc_server_only_for_calls_that_may_come
 }
 
 #[test]
+fn a_libwitrpc_server_is_told_of_a_repetition_that_must_not_run() {
+    let own_id = |spec: &mut CallSpec| {
+        spec.repeat = Repeat::Deduplicated;
+        spec.invocation_id = Some(Uuid::from_u128(5));
+    };
+    let deduplicated = |spec: &mut CallSpec| spec.repeat = Repeat::Deduplicated;
+    let idempotent = |spec: &mut CallSpec| spec.repeat = Repeat::Idempotent;
+    let cases: [(fn(&mut CallSpec), _); 3] = [
+        (own_id, Some(2)),
+        (deduplicated, Some(2)),
+        (idempotent, None),
+    ];
+    for (change, repeated) in cases {
+        let mut world = World::connected(resilient);
+        world.call(1, change);
+        world.lose();
+        assert_eq!((world.sleep(), world.sleep()), (500, 500));
+        world.accept();
+        let attempts: Vec<_> = world
+            .received
+            .iter()
+            .map(|r| r.extension.as_deref().and_then(Extension::decode)?.attempt)
+            .collect();
+        assert_eq!(attempts, [None, repeated]);
+    }
+}
+
+#[test]
 fn an_id_of_the_callers_own_lets_a_stored_answer_stand() {
     let mut world = World::connected(|o| {
         resilient(o);
