@@ -145,6 +145,11 @@ impl<T> Entry<T> {
         }
     }
 
+    /// A server that recognises the call and can't answer it any more may be asked under a new id.
+    fn may_be_asked_anew(&self) -> bool {
+        self.spec.repeat == Repeat::Idempotent && self.spec.invocation_id.is_none()
+    }
+
     /// The call is to be asked anew after an answer. Both kinds of server would answer the old id
     /// from their memory; but while an earlier attempt may have been executed, only the old id
     /// keeps a deduplicated call from being executed twice.
@@ -386,6 +391,13 @@ impl<T> Engine<T> {
             .with_replayed(extension.replayed)
             .with_retry_after(extension.retry_after_ms);
         match error.code() {
+            ErrorCode::OutcomeUnknown if entry.may_be_asked_anew() => {
+                entry.late.retain(|serial| *serial != slot.serial);
+                if current {
+                    entry.unsettle();
+                    self.attempt_ended(now, index, error);
+                }
+            }
             ErrorCode::OutcomeUnknown => self.complete_failed(index, error),
             // Refused before it began: says nothing about other attempts.
             ErrorCode::Overloaded | ErrorCode::Unauthorized if !current => {
@@ -471,7 +483,11 @@ impl<T> Engine<T> {
 
     fn is_retryable(&self, error: &Error) -> bool {
         let options = self.options.retry.as_ref();
-        options.is_some_and(|o| o.retryable_statuses.contains(&error.code().status()))
+        options.is_some_and(|o| {
+            // That a server says so comes here only where the call may be asked anew.
+            error.code() == ErrorCode::OutcomeUnknown
+                || o.retryable_statuses.contains(&error.code().status())
+        })
     }
 
     /// An attempt is over without success: another one, or the end.
@@ -536,8 +552,9 @@ impl<T> Engine<T> {
         }
         entry.retries += 1;
         self.stats.retries += 1;
-        if error.outcome() == Outcome::Answered && error.code().status() != status::TRANSPORT_ERROR
-        {
+        let answered = error.outcome() == Outcome::Answered
+            && error.code().status() != status::TRANSPORT_ERROR;
+        if answered || error.code() == ErrorCode::OutcomeUnknown {
             entry.renew_id(&mut self.rng);
         }
         let (method_name, attempt) = (entry.spec.method_name.clone(), entry.attempts);
