@@ -21,6 +21,16 @@ async fn asked_again(
     own_id: Option<Uuid>,
     meanwhile: impl AsyncFnOnce(&str),
 ) -> (Result<Answer>, usize) {
+    let policy = RetryPolicy::new().mark_deduplicated(["Hold"]);
+    asked_again_by(policy, dedup, own_id, meanwhile).await
+}
+
+async fn asked_again_by(
+    policy: RetryPolicy,
+    dedup: DedupOptions,
+    own_id: Option<Uuid>,
+    meanwhile: impl AsyncFnOnce(&str),
+) -> (Result<Answer>, usize) {
     let demo = Demo::default();
     let server = demo.server().dedup(dedup).start().await.unwrap();
     let address = endpoint(&server)["tcp://".len()..].parse().unwrap();
@@ -31,11 +41,7 @@ async fn asked_again(
             max_delay: HOUR,
             ..ReconnectOptions::default()
         })
-        .retry(
-            RetryPolicy::new()
-                .initial_delay(Duration::from_millis(1))
-                .mark_deduplicated(["Hold"]),
-        )
+        .retry(policy.initial_delay(Duration::from_millis(1)))
         .build()
         .unwrap();
     client.connect().await.unwrap();
@@ -204,5 +210,25 @@ fn a_twin_of_a_running_call_gets_its_answer_over_the_new_link() {
             );
         }
         assert_eq!(demo.trace().of_method("Hold"), 20);
+    });
+}
+
+#[test]
+fn a_call_that_may_run_twice_is_run_again_where_its_answer_was_not_kept() {
+    watch::run(async {
+        let idempotent = || RetryPolicy::new().mark_idempotent(["Hold"]);
+        let tiny = DedupOptions {
+            max_answer: 1,
+            ..DedupOptions::default()
+        };
+        let (result, executions) = asked_again_by(idempotent(), tiny, None, async |_| {}).await;
+        let answer = result.unwrap();
+        assert_eq!((answer.replayed, executions), (false, 2));
+        let (result, executions) =
+            asked_again_by(idempotent(), small(), None, async |e| others(e, 20).await).await;
+        assert_eq!((result.unwrap().replayed, executions), (false, 2));
+        // Under an id of the caller's own nothing else can be asked.
+        let own_id = Some(Uuid::from_u128(1 << 100));
+        is_unknown(asked_again_by(idempotent(), tiny, own_id, async |_| {}).await);
     });
 }
