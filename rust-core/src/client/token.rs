@@ -5,6 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
+
 use crate::error::{Error, ErrorCode, Result};
 
 type TokenFuture = Pin<Box<dyn Future<Output = Result<String>> + Send>>;
@@ -30,16 +32,25 @@ impl TokenSource {
     pub(super) async fn get(&self) -> Result<String> {
         match self {
             Self::Fixed(token) => Ok(token.clone()),
-            Self::Provider { ask, limit } => match tokio::time::timeout(*limit, ask()).await {
-                Ok(answer) => answer.map_err(|error| {
+            Self::Provider { ask, limit } => {
+                // A task of its own: if it panics, that is a failure of the provider. It is given up
+                // with this future.
+                let mut asking = JoinSet::new();
+                let ask = ask.clone();
+                asking.spawn(async move { ask().await });
+                let failed = |why: String| {
                     Error::new(ErrorCode::Transport, "the token provider failed")
-                        .with_details(Some(error.to_string()))
-                }),
-                Err(_) => Err(Error::new(
-                    ErrorCode::Timeout,
-                    format!("the token provider took longer than {limit:?}"),
-                )),
-            },
+                        .with_details(Some(why))
+                };
+                match tokio::time::timeout(*limit, asking.join_next()).await {
+                    Ok(Some(Ok(answer))) => answer.map_err(|error| failed(error.to_string())),
+                    Ok(_) => Err(failed("it panicked".to_owned())),
+                    Err(_) => Err(Error::new(
+                        ErrorCode::Timeout,
+                        format!("the token provider took longer than {limit:?}"),
+                    )),
+                }
+            }
         }
     }
 }

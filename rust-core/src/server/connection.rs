@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -87,6 +87,10 @@ pub(super) fn start(incoming: Incoming, shared: &Arc<Shared>, is_full: bool) {
     // Registered before it runs, so that it is counted and can be stopped.
     let registry = shared.connections.clone();
     let mut connections = registry.connections.write();
+    if registry.closed.load(Ordering::Relaxed) {
+        // Accepted at the moment when the server stopped.
+        return;
+    }
     let task = tokio::spawn({
         let (connection, shared) = (connection.clone(), shared.clone());
         async move {
@@ -215,10 +219,11 @@ impl Connection {
             let filled = tokio::select! {
                 biased;
                 () = self.closing.notified() => break "the server closed it".to_owned(),
-                filled = reader.fill(&self.outlet) => filled,
+                // Before reading: who always has something to say must not put it off.
                 () = at(deadline), if !self.is_authorized() => {
                     break TOO_LONG.to_owned();
                 }
+                filled = reader.fill(&self.outlet) => filled,
             };
             let ended = match filled {
                 Ok(()) => self.take_in(&mut reader, deadline, dispatch).await,
@@ -344,6 +349,8 @@ async fn at(deadline: Option<Instant>) {
 #[derive(Default)]
 pub(super) struct Registry {
     connections: RwLock<HashMap<Uuid, (Arc<Connection>, AbortHandle)>>,
+    /// No more are taken in. Changes under the lock of `connections`.
+    closed: AtomicBool,
     emptied: Notify,
 }
 
@@ -366,7 +373,8 @@ impl Registry {
         loop {
             let emptied = self.emptied.notified();
             {
-                let connections = self.connections.read();
+                let connections = self.connections.write();
+                self.closed.store(true, Ordering::Relaxed);
                 if connections.is_empty() {
                     return;
                 }
@@ -379,7 +387,8 @@ impl Registry {
     }
 
     pub(super) fn abort_all(&self) {
-        let connections = self.connections.read();
+        let connections = self.connections.write();
+        self.closed.store(true, Ordering::Relaxed);
         let tasks: Vec<_> = connections.values().map(|(_, task)| task.clone()).collect();
         drop(connections);
         tasks.iter().for_each(AbortHandle::abort);

@@ -127,14 +127,14 @@ impl Dispatch {
 
     /// Refuses new calls from now on.
     pub(super) fn drain(&self) {
-        self.draining.store(true, Ordering::Release);
+        self.draining.store(true, Ordering::SeqCst);
     }
 
-    /// Waits until no handler runs.
+    /// Waits until no handler runs. After [`drain`](Self::drain) none will begin.
     pub(super) async fn idle(&self) {
         loop {
             let notified = self.idle.notified();
-            if self.running.load(Ordering::Acquire) == 0 {
+            if self.running.load(Ordering::SeqCst) == 0 {
                 return;
             }
             notified.await;
@@ -151,6 +151,9 @@ impl Dispatch {
         request: Request,
         verdict: Option<Verdict>,
     ) {
+        // Counted before it is asked whether the server is stopping: so either it is refused, or who
+        // stops the server waits for it.
+        let running = Running::begin(self.clone());
         let call = match self.admit(connection, id, request, verdict) {
             Ok(Some(call)) => call,
             Ok(None) => return,
@@ -159,10 +162,9 @@ impl Dispatch {
                 return connection.respond(id, &self.refusal(connection, &response));
             }
         };
-        self.running.fetch_add(1, Ordering::AcqRel);
         self.executed.fetch_add(1, Ordering::Relaxed);
         connection.call_began();
-        let mut work = Box::pin(self.clone().run(connection.clone(), call));
+        let mut work = Box::pin(running.run(connection.clone(), call));
         // The first step is made here: that is what makes handlers begin in order, and what spares
         // a quick one a task of its own.
         let pending = std::future::poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx).is_pending()));
@@ -253,10 +255,11 @@ impl Dispatch {
     }
 
     fn check_room(&self) -> Result<(), Fault> {
-        if self.draining.load(Ordering::Acquire) {
+        if self.draining.load(Ordering::SeqCst) {
             return Err(Fault::overloaded("The server is stopping"));
         }
-        if self.running.load(Ordering::Acquire) >= self.max_in_flight {
+        // The call in question is one of them.
+        if self.running.load(Ordering::SeqCst) > self.max_in_flight {
             return Err(Fault::overloaded("The server has too many calls running"));
         }
         Ok(())
@@ -271,10 +274,13 @@ impl Dispatch {
         principal: Arc<str>,
         digest: u64,
     ) -> Result<Option<Ticket>, Fault> {
+        let fields = request.extension.as_deref().and_then(Extension::decode);
+        let fields = fields.unwrap_or_default();
         let call = CallId {
             principal,
             invocation: request.invocation_id,
-            numbered: numbered(connection, request),
+            numbered: numbered(connection, &fields),
+            repeated: fields.attempt.is_some_and(|attempt| attempt > 1),
         };
         let waiter = Waiter {
             connection: Arc::downgrade(connection),
@@ -300,69 +306,6 @@ impl Dispatch {
             )),
             Admission::Full => Err(Fault::overloaded("The server can't remember more calls")),
         }
-    }
-
-    async fn run(self: Arc<Self>, connection: Arc<Connection>, call: Call) {
-        let ended = Ended {
-            dispatch: &self,
-            connection: &connection,
-        };
-        let (id, ticket, method) = (call.id, call.ticket, call.context.method.clone());
-        if let Some(trace) = &self.trace {
-            trace(Execution {
-                contract: method.contract_name(),
-                method: method.name(),
-                invocation_id: call.context.invocation_id,
-            });
-        }
-        let unencodable =
-            |e: CodecError| Fault::internal("The result can't be encoded", e.to_string());
-        let output = match (call.handler, call.input) {
-            (Handler::Json(f), Input::Json(json)) => Caught::new(move || f(call.context, json))
-                .await
-                .and_then(|json| {
-                    method
-                        .encode_result_json(self.codec, &json)
-                        .map_err(unencodable)
-                }),
-            (Handler::Values(f), Input::Values(values)) => {
-                Caught::new(move || f(call.context, values))
-                    .await
-                    .and_then(|value| {
-                        method
-                            .encode_result(self.codec, &value)
-                            .map_err(unencodable)
-                    })
-            }
-            (Handler::Blobs(f), Input::Blobs(blobs)) => {
-                Caught::new(move || f(call.context, blobs)).await
-            }
-            _ => unreachable!("the input was made for the handler"),
-        };
-        let response = match output {
-            Ok(data) => Response::ok(data.filter(|blob| !blob.is_empty())),
-            Err(fault) => fault.into_response(),
-        };
-        if response.status == status::TRANSPORT_ERROR {
-            self.give_back(&connection, id, ticket, &response);
-            return drop(ended);
-        }
-        let answer = encode(&response);
-        // Stored before it is sent: a twin that comes in between must not run.
-        let twins = match ticket {
-            Some(ticket) => {
-                let now = Time::from_origin(self.origin.elapsed());
-                self.table.lock().finish(now, ticket, &answer)
-            }
-            None => Vec::new(),
-        };
-        connection.respond(id, &answer);
-        for twin in twins {
-            if let Some(connection) = twin.connection.upgrade() {
-                connection.respond(twin.id, &answer);
-            }
-        }
-        drop(ended);
     }
 
     /// A handler refused its call: it is not remembered, so that a repetition may run.
@@ -399,18 +342,92 @@ enum Input {
     Blobs(Vec<Bytes>),
 }
 
-/// Counts a call down however it ends.
-struct Ended<'a> {
-    dispatch: &'a Dispatch,
-    connection: &'a Connection,
+/// A call that the server counts as running, from before it is admitted until it has been answered
+/// or refused.
+struct Running(Arc<Dispatch>);
+
+impl Running {
+    fn begin(dispatch: Arc<Dispatch>) -> Self {
+        dispatch.running.fetch_add(1, Ordering::SeqCst);
+        Self(dispatch)
+    }
+
+    async fn run(self, connection: Arc<Connection>, call: Call) {
+        let ended = Ended(&connection);
+        let dispatch = &self.0;
+        let (id, ticket, method) = (call.id, call.ticket, call.context.method.clone());
+        if let Some(trace) = &dispatch.trace {
+            trace(Execution {
+                contract: method.contract_name(),
+                method: method.name(),
+                invocation_id: call.context.invocation_id,
+            });
+        }
+        let unencodable =
+            |e: CodecError| Fault::internal("The result can't be encoded", e.to_string());
+        let output = match (call.handler, call.input) {
+            (Handler::Json(f), Input::Json(json)) => Caught::new(move || f(call.context, json))
+                .await
+                .and_then(|json| {
+                    method
+                        .encode_result_json(dispatch.codec, &json)
+                        .map_err(unencodable)
+                }),
+            (Handler::Values(f), Input::Values(values)) => {
+                Caught::new(move || f(call.context, values))
+                    .await
+                    .and_then(|value| {
+                        method
+                            .encode_result(dispatch.codec, &value)
+                            .map_err(unencodable)
+                    })
+            }
+            (Handler::Blobs(f), Input::Blobs(blobs)) => {
+                Caught::new(move || f(call.context, blobs)).await
+            }
+            _ => unreachable!("the input was made for the handler"),
+        };
+        let response = match output {
+            Ok(data) => Response::ok(data.filter(|blob| !blob.is_empty())),
+            Err(fault) => fault.into_response(),
+        };
+        if response.status == status::TRANSPORT_ERROR {
+            dispatch.give_back(&connection, id, ticket, &response);
+            return drop(ended);
+        }
+        let answer = encode(&response);
+        // Stored before it is sent: a twin that comes in between must not run.
+        let twins = match ticket {
+            Some(ticket) => {
+                let now = Time::from_origin(dispatch.origin.elapsed());
+                dispatch.table.lock().finish(now, ticket, &answer)
+            }
+            None => Vec::new(),
+        };
+        connection.respond(id, &answer);
+        for twin in twins {
+            if let Some(connection) = twin.connection.upgrade() {
+                connection.respond(twin.id, &answer);
+            }
+        }
+        drop(ended);
+    }
 }
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.0.running.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.idle.notify_waiters();
+        }
+    }
+}
+
+/// Tells the connection of a call that it has ended, however that was.
+struct Ended<'a>(&'a Connection);
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
-        self.connection.call_ended();
-        if self.dispatch.running.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.dispatch.idle.notify_waiters();
-        }
+        self.0.call_ended();
     }
 }
 
@@ -452,8 +469,7 @@ impl<F: FnOnce() -> HandlerFuture<T> + Unpin, T> Future for Caught<F, T> {
     }
 }
 
-fn numbered(connection: &Connection, request: &Request) -> Option<Numbered> {
-    let fields = Extension::decode(request.extension.as_deref()?)?;
+fn numbered(connection: &Connection, fields: &Extension) -> Option<Numbered> {
     Some(Numbered {
         client: connection.client_id()?,
         number: fields.call_number?,

@@ -51,8 +51,8 @@ pub struct Call<'a> {
     pub number: Option<u64>,
     /// No call below this number will be sent again.
     pub first_unfinished: u64,
-    /// Which attempt it is, from 1.
-    pub attempt: u32,
+    /// Which attempt it is, where an earlier one may have arrived and the call must not run twice.
+    pub attempt: Option<u32>,
 }
 
 /// What a frame meant.
@@ -186,11 +186,12 @@ impl ClientSession {
     /// [produced](Self::produced).
     pub fn request(&mut self, slot: Slot, call: &Call<'_>) -> u64 {
         let mut buffer = [0; 64];
-        let extension = (self.peer.deduplicates && call.number.is_some()).then(|| {
+        let says_more = call.number.is_some() || call.attempt.is_some();
+        let extension = (self.peer.deduplicates && says_more).then(|| {
             let fields = Extension {
                 call_number: call.number,
-                first_unfinished: Some(call.first_unfinished),
-                attempt: (call.attempt > 1).then_some(call.attempt),
+                first_unfinished: call.number.map(|_| call.first_unfinished),
+                attempt: call.attempt,
                 ..Extension::default()
             };
             let mut writer = SliceWriter {

@@ -56,7 +56,8 @@ pub struct Extension {
     pub call_number: Option<u64>,
     /// Request: no call below this number will be sent again.
     pub first_unfinished: Option<u64>,
-    /// Request: which attempt this is, from 1.
+    /// Request: which attempt this is, where an earlier one may have arrived and the call must not
+    /// run twice.
     pub attempt: Option<u32>,
     /// Response: the stored answer of an earlier attempt.
     pub replayed: bool,

@@ -211,6 +211,18 @@ pub struct Tally {
 }
 
 impl Ledger {
+    /// Calls whose callers were told that the outcome is unknown, and which were executed.
+    pub fn unknown_but_executed(&self, trace: &Trace) -> Vec<Uuid> {
+        let unknown = self.ended.iter().filter(|ended| match &ended.fate {
+            Fate::Failed(error) => error.outcome() == Outcome::Unknown,
+            Fate::Answered { .. } => false,
+        });
+        unknown
+            .filter_map(|ended| ended.id)
+            .filter(|id| trace.of(*id) > 0)
+            .collect()
+    }
+
     /// Compares with what was executed, where the trace holds the calls of others too: only calls
     /// with ids of their own can be found.
     pub fn judge_part(mut self, trace: &Trace) -> Tally {

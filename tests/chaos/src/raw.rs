@@ -266,7 +266,7 @@ impl RawClient {
                 method_id,
                 number: None,
                 first_unfinished: 0,
-                attempt: 1,
+                attempt: None,
             },
         );
         self.session.take_output().freeze()

@@ -9,6 +9,8 @@
 //! * A **Forgotten** call is one that was evicted under pressure (a tombstone of its id is left) or
 //!   that its client declared finished (its number is below the client's mark). A twin of it is
 //!   told that the outcome is unknown; it never runs.
+//! * While tombstones have had to give way too, no call is begun that its client says may have come
+//!   before.
 //! * The same id with another method or other arguments is an error.
 //! * A call that its own handler refused before it did anything is New again.
 //!
@@ -42,7 +44,8 @@ pub struct DedupOptions {
     /// A bigger answer is not stored: a twin is told that the outcome is unknown. Default 1 MiB.
     pub max_answer: usize,
     /// Ids of calls evicted before their time that are remembered, 16 bytes each; beyond it the
-    /// oldest is dropped. Default 1,048,576.
+    /// oldest is dropped, and until its time is over repeated calls that are not known are told that
+    /// their outcome is unknown. Default 1,048,576.
     pub max_tombstones: usize,
     /// Clients whose call numbers are followed. Default 65,536.
     pub max_clients: usize,
@@ -81,6 +84,8 @@ pub struct CallId {
     pub invocation: Uuid,
     /// What a libwitrpc client adds.
     pub numbered: Option<Numbered>,
+    /// The client says that an earlier attempt may have arrived, and that it must not run twice.
+    pub repeated: bool,
 }
 
 /// A running call's place in the table.
@@ -209,7 +214,8 @@ impl<W> Table<W> {
                 }
             };
         }
-        if self.tombstones.contains(&call.principal, call.invocation) {
+        let forgotten = call.repeated && now < self.tombstones.incomplete_until();
+        if forgotten || self.tombstones.contains(&call.principal, call.invocation) {
             self.stats.unknown += 1;
             return Admission::OutcomeUnknown;
         }

@@ -9,6 +9,7 @@ fn call(principal: &str, id: u128) -> CallId {
         principal: principal.into(),
         invocation: Uuid::from_u128(id),
         numbered: None,
+        repeated: false,
     }
 }
 
@@ -238,4 +239,37 @@ fn memory_stays_flat_over_a_million_numbered_calls() {
     let stats = table.stats();
     assert_eq!((stats.done, stats.tombstones), (1, 0));
     assert!(table.records.len() <= 2);
+}
+
+#[test]
+fn while_tombstones_gave_way_a_repeated_call_that_is_not_known_never_runs() {
+    for max_tombstones in [0, 2] {
+        let mut table = table(|o| {
+            o.max_records = 1;
+            o.max_tombstones = max_tombstones;
+            o.hold = Duration::from_secs(100);
+        });
+        for n in 0..5 {
+            let ticket = run(&mut table, at(n), &call("p", u128::from(n)));
+            table.finish(at(n), ticket, &answer("a"));
+        }
+        // Of the first one nothing is left; a new call with another id still runs.
+        let again = CallId {
+            repeated: true,
+            ..call("p", 0)
+        };
+        assert_eq!(
+            table.begin(at(6), &again, 1, 0),
+            Admission::OutcomeUnknown,
+            "with {max_tombstones} tombstones"
+        );
+        let ticket = run(&mut table, at(6), &call("p", 77));
+        table.finish(at(6), ticket, &answer("a"));
+        // Once its answer would have been let go of, its client does not ask any more.
+        let late = CallId {
+            repeated: true,
+            ..call("p", 78)
+        };
+        run(&mut table, at(106), &late);
+    }
 }

@@ -14,6 +14,8 @@ pub(super) struct Tombstones {
     /// In the order in which they were put up, which is that of their expiry.
     order: VecDeque<(Time, Arc<str>, Uuid)>,
     ids: HashMap<Arc<str>, HashSet<Uuid>>,
+    /// Until when there would be more of them if there were room.
+    incomplete_until: Time,
 }
 
 impl Tombstones {
@@ -22,7 +24,13 @@ impl Tombstones {
             max,
             order: VecDeque::new(),
             ids: HashMap::new(),
+            incomplete_until: Time::ZERO,
         }
+    }
+
+    /// Before this moment a call may have been evicted of which nothing is known here.
+    pub(super) fn incomplete_until(&self) -> Time {
+        self.incomplete_until
     }
 
     pub(super) fn len(&self) -> usize {
@@ -37,10 +45,13 @@ impl Tombstones {
 
     pub(super) fn add(&mut self, until: Time, principal: Arc<str>, invocation: Uuid) {
         if self.max == 0 {
+            self.incomplete_until = until;
             return;
         }
-        if self.order.len() >= self.max {
-            self.remove_oldest();
+        if self.order.len() >= self.max
+            && let Some(dropped) = self.remove_oldest()
+        {
+            self.incomplete_until = dropped;
         }
         self.ids
             .entry(principal.clone())
@@ -55,15 +66,15 @@ impl Tombstones {
         }
     }
 
-    fn remove_oldest(&mut self) {
-        let Some((_, principal, invocation)) = self.order.pop_front() else {
-            return;
-        };
+    /// Returns how long it would have stood.
+    fn remove_oldest(&mut self) -> Option<Time> {
+        let (until, principal, invocation) = self.order.pop_front()?;
         if let Some(ids) = self.ids.get_mut(&principal) {
             ids.remove(&invocation);
             if ids.is_empty() {
                 self.ids.remove(&principal);
             }
         }
+        Some(until)
     }
 }

@@ -99,6 +99,12 @@ impl<T> Entry<T> {
         self.spec.repeat != Repeat::Never && self.spec.invocation_id.is_none()
     }
 
+    /// Number of the attempt that begins, if the server must recognise it.
+    fn repetition(&self) -> Option<u32> {
+        let must = self.spec.repeat == Repeat::Deduplicated && self.unsettled.is_some();
+        must.then_some(self.attempts)
+    }
+
     /// The attempt in flight ended without an answer.
     fn unsettle(&mut self) {
         let Stage::InFlight(attempt) = self.stage else {
@@ -137,6 +143,11 @@ impl<T> Entry<T> {
                 first.link == link.id && link.requests - first.requests < DOTNET_REACH
             }
         }
+    }
+
+    /// A server that recognises the call and can't answer it any more may be asked under a new id.
+    fn may_be_asked_anew(&self) -> bool {
+        self.spec.repeat == Repeat::Idempotent && self.spec.invocation_id.is_none()
     }
 
     /// The call is to be asked anew after an answer. Both kinds of server would answer the old id
@@ -325,7 +336,7 @@ impl<T> Engine<T> {
                 method_id: entry.spec.method_id,
                 number: entry.is_numbered().then_some(entry.number),
                 first_unfinished,
-                attempt: entry.attempts,
+                attempt: entry.repetition(),
             },
         );
         ready.requests += 1;
@@ -380,6 +391,13 @@ impl<T> Engine<T> {
             .with_replayed(extension.replayed)
             .with_retry_after(extension.retry_after_ms);
         match error.code() {
+            ErrorCode::OutcomeUnknown if entry.may_be_asked_anew() => {
+                entry.late.retain(|serial| *serial != slot.serial);
+                if current {
+                    entry.unsettle();
+                    self.attempt_ended(now, index, error);
+                }
+            }
             ErrorCode::OutcomeUnknown => self.complete_failed(index, error),
             // Refused before it began: says nothing about other attempts.
             ErrorCode::Overloaded | ErrorCode::Unauthorized if !current => {
@@ -465,7 +483,11 @@ impl<T> Engine<T> {
 
     fn is_retryable(&self, error: &Error) -> bool {
         let options = self.options.retry.as_ref();
-        options.is_some_and(|o| o.retryable_statuses.contains(&error.code().status()))
+        options.is_some_and(|o| {
+            // That a server says so comes here only where the call may be asked anew.
+            error.code() == ErrorCode::OutcomeUnknown
+                || o.retryable_statuses.contains(&error.code().status())
+        })
     }
 
     /// An attempt is over without success: another one, or the end.
@@ -530,8 +552,9 @@ impl<T> Engine<T> {
         }
         entry.retries += 1;
         self.stats.retries += 1;
-        if error.outcome() == Outcome::Answered && error.code().status() != status::TRANSPORT_ERROR
-        {
+        let answered = error.outcome() == Outcome::Answered
+            && error.code().status() != status::TRANSPORT_ERROR;
+        if answered || error.code() == ErrorCode::OutcomeUnknown {
             entry.renew_id(&mut self.rng);
         }
         let (method_name, attempt) = (entry.spec.method_name.clone(), entry.attempts);

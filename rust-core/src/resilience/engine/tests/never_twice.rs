@@ -133,6 +133,68 @@ fn numbers_and_marks_are_told_to_a_libwitrpc_server_only_for_calls_that_may_come
 }
 
 #[test]
+fn a_libwitrpc_server_is_told_of_a_repetition_that_must_not_run() {
+    let own_id = |spec: &mut CallSpec| {
+        spec.repeat = Repeat::Deduplicated;
+        spec.invocation_id = Some(Uuid::from_u128(5));
+    };
+    let deduplicated = |spec: &mut CallSpec| spec.repeat = Repeat::Deduplicated;
+    let idempotent = |spec: &mut CallSpec| spec.repeat = Repeat::Idempotent;
+    let cases: [(fn(&mut CallSpec), _); 3] = [
+        (own_id, Some(2)),
+        (deduplicated, Some(2)),
+        (idempotent, None),
+    ];
+    for (change, repeated) in cases {
+        let mut world = World::connected(resilient);
+        world.call(1, change);
+        world.lose();
+        assert_eq!((world.sleep(), world.sleep()), (500, 500));
+        world.accept();
+        let attempts: Vec<_> = world
+            .received
+            .iter()
+            .map(|r| r.extension.as_deref().and_then(Extension::decode)?.attempt)
+            .collect();
+        assert_eq!(attempts, [None, repeated]);
+    }
+}
+
+#[test]
+fn where_a_server_has_lost_the_answer_only_a_call_that_may_run_twice_is_asked_anew() {
+    for (repeat, ends) in [
+        (Repeat::Deduplicated, true),
+        (Repeat::Idempotent, false),
+        (Repeat::Never, true),
+    ] {
+        let mut world = World::connected(resilient);
+        world.call(1, |spec| spec.repeat = repeat);
+        let first = world.received[0].invocation_id;
+        world.answer(Response::error(500, crate::OUTCOME_UNKNOWN_TEXT, None));
+        assert_eq!(world.is_open(1), !ends);
+        if ends {
+            let error = world.error(1);
+            assert_eq!(
+                (error.code(), error.outcome()),
+                (ErrorCode::OutcomeUnknown, Outcome::Unknown)
+            );
+            continue;
+        }
+        assert_eq!(world.sleep(), 500);
+        assert_ne!(world.received[1].invocation_id, first);
+        world.succeed();
+        assert_eq!(world.answer_of(1).attempts, 2);
+    }
+    // If that comes to nothing, the outcome stays unknown.
+    let mut world = World::connected(|o| o.retry = Some(RetryOptions::default()));
+    world.idempotent(1);
+    world.answer(Response::error(500, crate::OUTCOME_UNKNOWN_TEXT, None));
+    world.lose();
+    world.pass(MS(60_000));
+    assert_eq!(world.error(1).outcome(), Outcome::Unknown);
+}
+
+#[test]
 fn an_id_of_the_callers_own_lets_a_stored_answer_stand() {
     let mut world = World::connected(|o| {
         resilient(o);

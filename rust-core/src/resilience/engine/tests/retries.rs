@@ -250,15 +250,3 @@ fn retries_run_without_a_link_when_nothing_reconnects() {
     // The first attempt was sent, whatever became of the others.
     assert_eq!((error.attempts(), error.outcome()), (4, Outcome::Unknown));
 }
-
-#[test]
-fn an_outcome_that_the_server_does_not_know_is_final() {
-    let mut world = World::connected(resilient);
-    world.idempotent(1);
-    world.answer(Response::error(500, crate::OUTCOME_UNKNOWN_TEXT, None));
-    let error = world.error(1);
-    assert_eq!(
-        (error.code(), error.outcome()),
-        (ErrorCode::OutcomeUnknown, Outcome::Unknown)
-    );
-}
