@@ -168,7 +168,7 @@ fn to_our_client(name: &str, codec: Codec) {
                 method_id: recorded.method_id,
                 number: Some(1),
                 first_unfinished: 1,
-                attempt: 1,
+                attempt: Some(1),
             },
         );
         let message = one(session.take_output());
