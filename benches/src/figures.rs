@@ -78,39 +78,45 @@ impl Pair {
         self
     }
 
-    fn median(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> f64 {
-        let mut values: Vec<_> = samples.iter().map(of).collect();
+    fn median(values: impl Iterator<Item = f64>) -> f64 {
+        let mut values: Vec<_> = values.collect();
         values.sort_unstable_by(f64::total_cmp);
         values[values.len() / 2]
     }
 
+    /// The median of the ratios of neighbouring rounds.
+    fn ratio(&self, of: impl Fn(&Sample) -> f64) -> f64 {
+        let rounds = self.ours.iter().zip(&self.rival);
+        Self::median(rounds.map(|(ours, rival)| of(ours) / of(rival)))
+    }
+
     pub(crate) fn print_latency(&self, goal: f64) {
-        let p50 = |s: &[Sample]| Self::median(s, |s| s.quantile(0.5));
-        let p99 = |s: &[Sample]| Self::median(s, |s| s.quantile(0.99));
-        let (rival, ours) = (p50(&self.rival), p50(&self.ours));
         println!("{}", self.name);
-        let sides = [(rival, &self.rival), (ours, &self.ours)];
-        for (label, (median, samples)) in self.labels.into_iter().zip(sides) {
+        for (label, samples) in self.labels.into_iter().zip([&self.rival, &self.ours]) {
             println!(
-                "  {label:<16} median {median:7.2} us   p99 {:7.2} us",
-                p99(samples)
+                "  {label:<16} median {:7.2} us   p99 {:7.2} us",
+                Self::median(samples.iter().map(|s| s.quantile(0.5))),
+                Self::median(samples.iter().map(|s| s.quantile(0.99)))
             );
         }
         println!(
             "  ratio            {:.2} x   (goal: {goal} x)\n",
-            ours / rival
+            self.ratio(|s| s.quantile(0.5))
         );
     }
 
     pub(crate) fn print_rate(&self) {
-        let rate = |s: &[Sample]| Self::median(s, |s| s.rate);
-        let (rival, ours) = (rate(&self.rival), rate(&self.ours));
         println!("{}", self.name);
-        println!("  bare frames      {rival:10.0} a second");
-        println!("  calls            {ours:10.0} a second");
+        for (label, samples) in ["bare frames", "calls"]
+            .into_iter()
+            .zip([&self.rival, &self.ours])
+        {
+            let rate = Self::median(samples.iter().map(|s| s.rate));
+            println!("  {label:<16} {rate:10.0} a second");
+        }
         println!(
             "  ratio            {:.2} x   (goal: 300,000 calls a second)\n",
-            ours / rival
+            self.ratio(|s| s.rate)
         );
     }
 }
