@@ -286,13 +286,10 @@ impl Dispatch {
             connection: Arc::downgrade(connection),
             id,
         };
+        let room = self.check_room();
         let mut table = self.table.lock();
         let now = Time::from_origin(self.origin.elapsed());
-        // Repetitions are welcome also when there is no room: they begin nothing.
-        if !table.knows(&call) {
-            self.check_room()?;
-        }
-        match table.begin(now, &call, digest, waiter) {
+        match table.begin(now, &call, digest, waiter, room.is_ok()) {
             Admission::New(ticket) => Ok(Some(ticket)),
             Admission::Attached => Ok(None),
             Admission::Replay(answer) => {
@@ -304,6 +301,7 @@ impl Dispatch {
             Admission::Mismatch => Err(Fault::bad_request(
                 "The invocation id belongs to another call: other method, other arguments",
             )),
+            Admission::NoRoom => room.map(|()| None),
             Admission::Full => Err(Fault::overloaded("The server can't remember more calls")),
         }
     }

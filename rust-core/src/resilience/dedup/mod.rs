@@ -27,7 +27,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use self::clients::Clients;
+use self::clients::{ClientSlot, Clients};
 use self::records::{Record, Records, State};
 use self::tombstones::Tombstones;
 use crate::time::Time;
@@ -107,6 +107,8 @@ pub enum Admission {
     Mismatch,
     /// The table holds only running calls and has no room.
     Full,
+    /// It would have to run, and the server has no room for that.
+    NoRoom,
 }
 
 /// What the table has done and holds.
@@ -174,19 +176,22 @@ impl<W> Table<W> {
         }
     }
 
-    /// True if a call with this id is running or was answered: [`begin`](Self::begin) would begin
-    /// nothing.
-    pub fn knows(&mut self, call: &CallId) -> bool {
-        self.records
-            .find(&call.principal, call.invocation)
-            .is_some()
-    }
-
-    /// A call arrived and everything that can refuse it before it begins has been checked.
-    /// `digest` stands for its method and arguments.
-    pub fn begin(&mut self, now: Time, call: &CallId, digest: u64, waiter: W) -> Admission {
+    /// A call arrived and everything that can refuse it before it begins has been checked, but for
+    /// whether there is room to run it: repetitions are welcome also where there is none, as they
+    /// begin nothing. `digest` stands for its method and arguments.
+    pub fn begin(
+        &mut self,
+        now: Time,
+        call: &CallId,
+        digest: u64,
+        waiter: W,
+        has_room: bool,
+    ) -> Admission {
         self.expire(now);
-        if self.below_mark(now, call) {
+        let numbered = self.follow(now, call);
+        if let Some((slot, number)) = numbered
+            && number < self.clients.mark(slot)
+        {
             self.stats.unknown += 1;
             return Admission::OutcomeUnknown;
         }
@@ -219,23 +224,23 @@ impl<W> Table<W> {
             self.stats.unknown += 1;
             return Admission::OutcomeUnknown;
         }
+        if !has_room {
+            return Admission::NoRoom;
+        }
         if self.records.len() >= self.options.max_records && !self.evict_oldest() {
             self.stats.refused += 1;
             return Admission::Full;
         }
-        let numbered = call
-            .numbered
-            .filter(|n| self.clients.follows(&call.principal, n.client));
         let ticket = self.records.insert(Record {
             principal: call.principal.clone(),
             invocation: call.invocation,
-            numbered: numbered.map(|n| (n.client, n.number)),
+            numbered,
+            released: false,
             digest,
             state: State::Running(Vec::new()),
         });
-        if let Some(n) = numbered {
-            self.clients
-                .add(&call.principal, n.client, n.number, ticket);
+        if let Some((slot, number)) = numbered {
+            self.clients.add(slot, number, ticket);
         }
         Admission::New(Ticket(ticket))
     }
@@ -246,11 +251,7 @@ impl<W> Table<W> {
         let Ticket(ticket) = ticket;
         let kept = (answer.len() <= self.options.max_answer).then(|| answer.clone());
         let waiters = self.records.finish(ticket, now, kept);
-        let record = self.records.get(ticket);
-        let finished = record
-            .numbered
-            .is_some_and(|(client, number)| number < self.clients.mark(&record.principal, client));
-        if finished {
+        if self.records.get_mut(ticket).released {
             self.stats.released += 1;
             self.remove(ticket);
         }
@@ -268,20 +269,24 @@ impl<W> Table<W> {
         }
     }
 
-    /// Takes note of a client's mark, lets go of what is below it, and says whether this very call
-    /// is.
-    fn below_mark(&mut self, now: Time, call: &CallId) -> bool {
-        let Some(n) = call.numbered else { return false };
-        let below = self
+    /// Takes note of a client's mark, and lets go of what is below it. Returns where the call is to
+    /// be entered, if its client is followed.
+    fn follow(&mut self, now: Time, call: &CallId) -> Option<(ClientSlot, u64)> {
+        let stated = call.numbered?;
+        let hold = self.options.hold;
+        let slot = self
             .clients
-            .advance(now, self.options.hold, &call.principal, n);
-        for ticket in below {
-            if matches!(self.records.get(ticket).state, State::Done { .. }) {
+            .follow(now, hold, &call.principal, stated.client)?;
+        for ticket in self.clients.advance(slot, stated.first_unfinished) {
+            let record = self.records.get_mut(ticket);
+            record.numbered = None;
+            record.released = true;
+            if matches!(record.state, State::Done { .. }) {
                 self.records.remove(ticket);
                 self.stats.released += 1;
             }
         }
-        n.number < self.clients.mark(&call.principal, n.client)
+        Some((slot, stated.number))
     }
 
     /// Gives up the oldest answer and leaves a tombstone; false if there is none.
@@ -309,8 +314,8 @@ impl<W> Table<W> {
 
     fn remove(&mut self, ticket: usize) -> Record<W> {
         let record = self.records.remove(ticket);
-        if let Some((client, number)) = record.numbered {
-            self.clients.remove(&record.principal, client, number);
+        if let Some((slot, number)) = record.numbered {
+            self.clients.remove(slot, number);
         }
         record
     }

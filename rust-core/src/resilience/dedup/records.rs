@@ -1,12 +1,14 @@
 //! The records of running and ended calls: found by caller and id, ended ones also by age.
 
-use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hashbrown::{DefaultHashBuilder, HashTable};
 use slab::Slab;
 use uuid::Uuid;
 
+use super::clients::ClientSlot;
 use crate::time::Time;
 
 #[derive(Debug)]
@@ -21,10 +23,18 @@ pub(super) enum State<W> {
 pub(super) struct Record<W> {
     pub(super) principal: Arc<str>,
     pub(super) invocation: Uuid,
-    /// Client and number, if that client's marks are followed.
-    pub(super) numbered: Option<(Uuid, u64)>,
+    /// Client and number, while they are followed.
+    pub(super) numbered: Option<(ClientSlot, u64)>,
+    /// Its client has declared it finished: the answer is not to be kept.
+    pub(super) released: bool,
     pub(super) digest: u64,
     pub(super) state: State<W>,
+}
+
+impl<W> Record<W> {
+    fn hash(&self, hasher: &DefaultHashBuilder) -> u64 {
+        hasher.hash_one((&*self.principal, self.invocation))
+    }
 }
 
 #[derive(Debug)]
@@ -38,7 +48,9 @@ struct Entry<W> {
 #[derive(Debug)]
 pub(super) struct Records<W> {
     entries: Slab<Entry<W>>,
-    index: HashMap<(Arc<str>, Uuid), usize>,
+    /// Tickets by principal and invocation, which the entries hold.
+    index: HashTable<usize>,
+    hasher: DefaultHashBuilder,
     oldest: Option<usize>,
     newest: Option<usize>,
     done: usize,
@@ -49,7 +61,8 @@ impl<W> Default for Records<W> {
     fn default() -> Self {
         Self {
             entries: Slab::new(),
-            index: HashMap::new(),
+            index: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
             oldest: None,
             newest: None,
             done: 0,
@@ -72,27 +85,29 @@ impl<W> Records<W> {
         self.bytes
     }
 
-    pub(super) fn find(
-        &mut self,
-        principal: &Arc<str>,
-        invocation: Uuid,
-    ) -> Option<&mut Record<W>> {
-        let ticket = self.index.get(&(principal.clone(), invocation))?;
-        Some(&mut self.entries[*ticket].record)
+    pub(super) fn find(&mut self, principal: &str, invocation: Uuid) -> Option<&mut Record<W>> {
+        let hash = self.hasher.hash_one((principal, invocation));
+        let ticket = *self.index.find(hash, |ticket| {
+            let record = &self.entries[*ticket].record;
+            record.invocation == invocation && *record.principal == *principal
+        })?;
+        Some(&mut self.entries[ticket].record)
     }
 
-    pub(super) fn get(&self, ticket: usize) -> &Record<W> {
-        &self.entries[ticket].record
+    pub(super) fn get_mut(&mut self, ticket: usize) -> &mut Record<W> {
+        &mut self.entries[ticket].record
     }
 
     pub(super) fn insert(&mut self, record: Record<W>) -> usize {
-        let key = (record.principal.clone(), record.invocation);
+        let hash = record.hash(&self.hasher);
         let ticket = self.entries.insert(Entry {
             record,
             older: None,
             newer: None,
         });
-        self.index.insert(key, ticket);
+        self.index.insert_unique(hash, ticket, |ticket| {
+            self.entries[*ticket].record.hash(&self.hasher)
+        });
         ticket
     }
 
@@ -124,8 +139,10 @@ impl<W> Records<W> {
 
     pub(super) fn remove(&mut self, ticket: usize) -> Record<W> {
         let entry = self.entries.remove(ticket);
-        self.index
-            .remove(&(entry.record.principal.clone(), entry.record.invocation));
+        let hash = entry.record.hash(&self.hasher);
+        if let Ok(indexed) = self.index.find_entry(hash, |other| *other == ticket) {
+            indexed.remove();
+        }
         if let State::Done { answer, .. } = &entry.record.state {
             self.bytes -= answer.as_ref().map_or(0, Bytes::len);
             self.done -= 1;

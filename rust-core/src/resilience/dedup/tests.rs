@@ -25,7 +25,7 @@ fn numbered(number: u64, first_unfinished: u64) -> CallId {
 }
 
 fn run(table: &mut Table<u32>, now: Time, call: &CallId) -> Ticket {
-    match table.begin(now, call, 1, 0) {
+    match table.begin(now, call, 1, 0, true) {
         Admission::New(ticket) => ticket,
         other => panic!("{call:?} was {other:?}"),
     }
@@ -45,11 +45,17 @@ fn table(change: impl FnOnce(&mut DedupOptions)) -> Table<u32> {
 fn a_twin_attaches_while_it_runs_and_gets_the_stored_answer_afterwards() {
     let mut table = table(|_| {});
     let ticket = run(&mut table, at(0), &call("p", 1));
-    assert_eq!(table.begin(at(1), &call("p", 1), 1, 7), Admission::Attached);
-    assert_eq!(table.begin(at(1), &call("p", 1), 1, 8), Admission::Attached);
+    assert_eq!(
+        table.begin(at(1), &call("p", 1), 1, 7, true),
+        Admission::Attached
+    );
+    assert_eq!(
+        table.begin(at(1), &call("p", 1), 1, 8, true),
+        Admission::Attached
+    );
     assert_eq!(table.finish(at(2), ticket, &answer("a")), [7, 8]);
     assert_eq!(
-        table.begin(at(3), &call("p", 1), 1, 9),
+        table.begin(at(3), &call("p", 1), 1, 9, true),
         Admission::Replay(answer("a"))
     );
     let stats = table.stats();
@@ -64,18 +70,18 @@ fn an_abandoned_call_is_as_if_it_had_never_come() {
     let mut table = table(|_| {});
     let ticket = run(&mut table, at(0), &numbered(5, 5));
     assert_eq!(
-        table.begin(at(0), &numbered(5, 5), 1, 7),
+        table.begin(at(0), &numbered(5, 5), 1, 7, true),
         Admission::Attached
     );
     assert_eq!(table.abandon(ticket), [7]);
     assert_eq!(table.stats().running, 0);
     // Also with other arguments: nothing is left to compare with.
-    let Admission::New(ticket) = table.begin(at(1), &numbered(5, 5), 2, 0) else {
+    let Admission::New(ticket) = table.begin(at(1), &numbered(5, 5), 2, 0, true) else {
         panic!("it was remembered");
     };
     table.finish(at(1), ticket, &answer("a"));
     assert_eq!(
-        table.begin(at(2), &numbered(5, 5), 2, 0),
+        table.begin(at(2), &numbered(5, 5), 2, 0, true),
         Admission::Replay(answer("a"))
     );
 }
@@ -85,9 +91,15 @@ fn another_caller_is_another_call_and_another_request_is_an_error() {
     let mut table = table(|_| {});
     let ticket = run(&mut table, at(0), &call("p", 1));
     run(&mut table, at(0), &call("q", 1));
-    assert_eq!(table.begin(at(0), &call("p", 1), 2, 0), Admission::Mismatch);
+    assert_eq!(
+        table.begin(at(0), &call("p", 1), 2, 0, true),
+        Admission::Mismatch
+    );
     table.finish(at(0), ticket, &answer("a"));
-    assert_eq!(table.begin(at(0), &call("p", 1), 2, 0), Admission::Mismatch);
+    assert_eq!(
+        table.begin(at(0), &call("p", 1), 2, 0, true),
+        Admission::Mismatch
+    );
 }
 
 #[test]
@@ -96,7 +108,7 @@ fn an_answer_is_held_for_its_time_and_not_longer() {
     let ticket = run(&mut table, at(0), &call("p", 1));
     table.finish(at(100), ticket, &answer("a"));
     assert_eq!(
-        table.begin(at(699), &call("p", 1), 1, 0),
+        table.begin(at(699), &call("p", 1), 1, 0, true),
         Admission::Replay(answer("a"))
     );
     run(&mut table, at(700), &call("p", 1));
@@ -112,16 +124,19 @@ fn under_pressure_the_oldest_answer_goes_and_its_twin_never_runs() {
     }
     run(&mut table, at(4), &call("p", 4));
     assert_eq!(
-        table.begin(at(5), &call("p", 2), 1, 0),
+        table.begin(at(5), &call("p", 2), 1, 0, true),
         Admission::OutcomeUnknown
     );
     assert_eq!(
-        table.begin(at(5), &call("p", 3), 1, 0),
+        table.begin(at(5), &call("p", 3), 1, 0, true),
         Admission::Replay(answer("a"))
     );
     run(&mut table, at(6), &call("p", 5));
     // 1, 4 and 5 run: nothing can be given up.
-    assert_eq!(table.begin(at(7), &call("p", 6), 1, 0), Admission::Full);
+    assert_eq!(
+        table.begin(at(7), &call("p", 6), 1, 0, true),
+        Admission::Full
+    );
     // A tombstone of another caller's call is nobody else's business.
     table.finish(at(8), running, &answer("a"));
     run(&mut table, at(9), &call("q", 2));
@@ -138,7 +153,7 @@ fn bytes_are_bounded_and_a_big_answer_is_not_kept() {
     let ticket = run(&mut table, at(0), &call("p", 1));
     table.finish(at(0), ticket, &big);
     assert_eq!(
-        table.begin(at(0), &call("p", 1), 1, 0),
+        table.begin(at(0), &call("p", 1), 1, 0, true),
         Admission::OutcomeUnknown
     );
     for id in 2..10 {
@@ -147,11 +162,11 @@ fn bytes_are_bounded_and_a_big_answer_is_not_kept() {
         assert!(table.stats().bytes <= 100);
     }
     assert_eq!(
-        table.begin(at(1), &call("p", 9), 1, 0),
+        table.begin(at(1), &call("p", 9), 1, 0, true),
         Admission::Replay(big.slice(..60))
     );
     assert_eq!(
-        table.begin(at(1), &call("p", 8), 1, 0),
+        table.begin(at(1), &call("p", 8), 1, 0, true),
         Admission::OutcomeUnknown
     );
 }
@@ -168,15 +183,15 @@ fn tombstones_fall_when_the_answer_would_have_and_when_there_are_too_many() {
     }
     assert_eq!(table.stats().tombstones, 2);
     assert_eq!(
-        table.begin(at(1), &call("p", 3), 1, 0),
+        table.begin(at(1), &call("p", 3), 1, 0, true),
         Admission::OutcomeUnknown
     );
     assert_eq!(
-        table.begin(at(1), &call("p", 2), 1, 0),
+        table.begin(at(1), &call("p", 2), 1, 0, true),
         Admission::OutcomeUnknown
     );
     assert_eq!(
-        table.begin(at(599), &call("p", 3), 1, 0),
+        table.begin(at(599), &call("p", 3), 1, 0, true),
         Admission::OutcomeUnknown
     );
     run(&mut table, at(600), &call("p", 3));
@@ -190,17 +205,17 @@ fn below_the_mark_answers_are_released_and_calls_never_run() {
         table.finish(at(0), ticket, &answer("a"));
     }
     assert_eq!(
-        table.begin(at(1), &numbered(3, 3), 1, 0),
+        table.begin(at(1), &numbered(3, 3), 1, 0, true),
         Admission::Replay(answer("a"))
     );
     assert_eq!((table.stats().done, table.stats().released), (1, 2));
     assert_eq!(
-        table.begin(at(1), &numbered(2, 1), 1, 0),
+        table.begin(at(1), &numbered(2, 1), 1, 0, true),
         Admission::OutcomeUnknown
     );
     // The mark never goes back.
     assert_eq!(
-        table.begin(at(1), &numbered(1, 0), 1, 0),
+        table.begin(at(1), &numbered(1, 0), 1, 0, true),
         Admission::OutcomeUnknown
     );
 }
@@ -213,7 +228,7 @@ fn a_call_whose_client_gave_up_is_not_kept_when_it_ends() {
     assert!(table.finish(at(1), ticket, &answer("a")).is_empty());
     assert_eq!((table.stats().running, table.stats().done), (1, 0));
     assert_eq!(
-        table.begin(at(1), &numbered(1, 1), 1, 0),
+        table.begin(at(1), &numbered(1, 1), 1, 0, true),
         Admission::OutcomeUnknown
     );
 }
@@ -224,7 +239,7 @@ fn beyond_the_bound_of_clients_records_live_by_time() {
     let ticket = run(&mut table, at(0), &numbered(1, 1));
     table.finish(at(0), ticket, &answer("a"));
     assert_eq!(
-        table.begin(at(1), &numbered(1, 5), 1, 0),
+        table.begin(at(1), &numbered(1, 5), 1, 0, true),
         Admission::Replay(answer("a"))
     );
 }
@@ -259,7 +274,7 @@ fn while_tombstones_gave_way_a_repeated_call_that_is_not_known_never_runs() {
             ..call("p", 0)
         };
         assert_eq!(
-            table.begin(at(6), &again, 1, 0),
+            table.begin(at(6), &again, 1, 0, true),
             Admission::OutcomeUnknown,
             "with {max_tombstones} tombstones"
         );
@@ -272,4 +287,57 @@ fn while_tombstones_gave_way_a_repeated_call_that_is_not_known_never_runs() {
         };
         run(&mut table, at(106), &late);
     }
+}
+
+#[test]
+fn without_room_a_repetition_is_welcome_and_a_new_call_leaves_nothing() {
+    let mut table = table(|_| {});
+    let ticket = run(&mut table, at(0), &call("p", 1));
+    assert_eq!(
+        table.begin(at(0), &call("p", 1), 1, 7, false),
+        Admission::Attached
+    );
+    table.finish(at(0), ticket, &answer("a"));
+    assert_eq!(
+        table.begin(at(0), &call("p", 1), 1, 7, false),
+        Admission::Replay(answer("a"))
+    );
+    assert_eq!(
+        table.begin(at(0), &call("p", 2), 1, 7, false),
+        Admission::NoRoom
+    );
+    run(&mut table, at(0), &call("p", 2));
+}
+
+#[test]
+fn a_place_of_a_silent_client_that_is_taken_over_harms_neither() {
+    let mut table = table(|o| {
+        o.max_clients = 1;
+        o.hold = Duration::from_secs(10);
+    });
+    let of = |client: u128, number, first_unfinished| CallId {
+        numbered: Some(Numbered {
+            client: Uuid::from_u128(client),
+            number,
+            first_unfinished,
+        }),
+        ..call("p", client << 64 | u128::from(number))
+    };
+    // The first client gives its call up while it runs, and is not heard of any more.
+    let given_up = run(&mut table, at(0), &of(1, 1, 1));
+    let other = run(&mut table, at(0), &of(1, 2, 2));
+    table.finish(at(0), other, &answer("b"));
+    run(&mut table, at(1), &of(1, 3, 3));
+    let ticket = run(&mut table, at(1), &of(1, 4, 4));
+    table.finish(at(1), ticket, &answer("c"));
+    table.begin(at(1), &of(1, 9, 9), 1, 0, false);
+    // Its place goes to the second one, whose mark is low.
+    let kept = run(&mut table, at(50), &of(2, 1, 1));
+    table.finish(at(50), given_up, &answer("a"));
+    table.finish(at(50), kept, &answer("k"));
+    assert_eq!(
+        table.begin(at(51), &of(2, 1, 1), 1, 0, true),
+        Admission::Replay(answer("k"))
+    );
+    assert_eq!(table.stats().done, 1);
 }
