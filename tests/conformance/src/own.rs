@@ -46,6 +46,13 @@ impl Own {
         format!("tcp://127.0.0.1:{}", self.port)
     }
 
+    /// Where it listens, all of it.
+    pub fn endpoints(&self) -> Vec<String> {
+        let server = self.server.iter();
+        let endpoints = server.flat_map(|server| server.endpoints());
+        endpoints.map(ToString::to_string).collect()
+    }
+
     /// Handlers ever begun.
     pub fn executed(&self) -> u64 {
         self.server
