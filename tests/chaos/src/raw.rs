@@ -267,6 +267,8 @@ impl RawClient {
                 number: None,
                 first_unfinished: 0,
                 attempt: None,
+                remaining: None,
+                trace_context: None,
             },
         );
         self.session.take_output().freeze()
@@ -282,6 +284,7 @@ impl RawClient {
         loop {
             let body = next_frame(&mut self.stream, &mut self.input).await?;
             let received = self.session.receive(body).map_err(io::Error::other)?;
+            self.flush().await?;
             if let ClientReceived::Answer(_, answer) = received {
                 return Ok(answer.map_err(io::Error::other)?.0);
             }
