@@ -497,9 +497,9 @@ impl Reader {
     pub(crate) async fn finish<O: Outbox>(mut self, outbox: &Mutex<O>, text: &str) {
         {
             let mut outlet = outbox.lock();
-            if outlet.writer().is_some_and(|writer| writer.id == self.id) {
+            if outlet.writer(self.id).is_some() {
                 // Behind the leave-taking of a layer nothing can be said any more.
-                outlet.refill();
+                outlet.refill(self.id);
             }
         }
         with_writer(outbox, self.id, |writer| {
