@@ -46,9 +46,10 @@ pub(super) struct Connection {
     ended: Notify,
     /// The server asks it to close.
     closing: Notify,
-    /// The client was told that the server will close it, and has not said yet that it sends no new
-    /// calls.
-    leaving: AtomicBool,
+    /// The client was told that the server will close the connection.
+    told_to_leave: AtomicBool,
+    /// It has answered that it makes no more calls.
+    has_left: AtomicBool,
     /// Tokens of calls that are on their way, by the ids of their messages.
     cancellable: Mutex<HashMap<Uuid, CancellationToken>>,
     limits: ServerLimits,
@@ -119,7 +120,8 @@ pub(super) fn start(incoming: Incoming, shared: &Arc<Shared>, is_full: bool) {
         running: AtomicUsize::new(0),
         ended: Notify::new(),
         closing: Notify::new(),
-        leaving: AtomicBool::new(false),
+        told_to_leave: AtomicBool::new(false),
+        has_left: AtomicBool::new(false),
         cancellable: Mutex::default(),
         limits: shared.limits,
     });
@@ -198,15 +200,20 @@ impl Connection {
     /// Tells the client that the server will close the connection, if it understands that.
     fn tell_to_leave(&self) {
         self.send(|session| {
-            if session.going_away() {
-                self.leaving.store(true, Ordering::SeqCst);
+            if !self.told_to_leave.load(Ordering::SeqCst) && session.going_away() {
+                self.told_to_leave.store(true, Ordering::SeqCst);
             }
         });
     }
 
-    /// The client has been told to leave, and may not have heard it yet.
-    pub(super) fn is_leaving(&self) -> bool {
-        self.leaving.load(Ordering::SeqCst)
+    /// The client is told when the server stops, and may not have heard it yet: its calls are to be
+    /// taken.
+    pub(super) fn may_not_know(&self) -> bool {
+        !self.has_left.load(Ordering::SeqCst) && self.peer_info().can_be_told_to_leave()
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.told_to_leave.load(Ordering::SeqCst) && !self.has_left.load(Ordering::SeqCst)
     }
 
     fn is_authorized(&self) -> bool {
@@ -394,7 +401,7 @@ impl Connection {
                     }
                 }
                 ServerReceived::Leaves => {
-                    self.leaving.store(false, Ordering::SeqCst);
+                    self.has_left.store(true, Ordering::SeqCst);
                     task.registry.changed.notify_waiters();
                 }
                 ServerReceived::Pong(number) => task.watch.pong(task.now(), number),
@@ -563,7 +570,7 @@ impl Registry {
     }
 
     /// Waits until all who were told to leave have said that they make no more calls, or are gone;
-    /// for `limit` at most. From then on calls of any client are refused.
+    /// for `limit` at most.
     pub(super) async fn have_heard(&self, limit: Duration) {
         let heard = async {
             loop {
@@ -577,9 +584,6 @@ impl Registry {
             }
         };
         let _ = tokio::time::timeout(limit, heard).await;
-        for (connection, _) in self.connections.read().values() {
-            connection.leaving.store(false, Ordering::SeqCst);
-        }
     }
 
     /// A snapshot of those that may be sent events.

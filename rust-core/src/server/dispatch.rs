@@ -75,7 +75,10 @@ pub(super) struct Dispatch {
     epoch: u64,
     running: AtomicUsize,
     executed: AtomicU64,
+    /// Who can't be told that the server stops is refused.
     draining: AtomicBool,
+    /// Everybody is.
+    closed: AtomicBool,
     idle: Notify,
 }
 
@@ -110,6 +113,7 @@ impl Dispatch {
             running: AtomicUsize::new(0),
             executed: AtomicU64::new(0),
             draining: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
             idle: Notify::new(),
         }
     }
@@ -136,16 +140,21 @@ impl Dispatch {
         }
     }
 
-    /// Refuses new calls from now on.
+    /// Refuses new calls from now on, but for those of clients that are told to make no more.
     pub(super) fn drain(&self) {
         self.draining.store(true, Ordering::SeqCst);
+    }
+
+    /// Refuses theirs, too.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
     }
 
     pub(super) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
     }
 
-    /// Waits until no handler runs. After [`drain`](Self::drain) none will begin.
+    /// Waits until no handler runs. After [`close`](Self::close) none will begin.
     pub(super) async fn idle(&self) {
         loop {
             let notified = self.idle.notified();
@@ -282,7 +291,8 @@ impl Dispatch {
     }
 
     fn check_room(&self, connection: &Connection, arrived: &Arrived) -> Result<(), Fault> {
-        if self.is_draining() && !connection.is_leaving() {
+        let draining = self.is_draining();
+        if draining && (self.closed.load(Ordering::SeqCst) || !connection.may_not_know()) {
             return Err(Fault::overloaded("The server is stopping"));
         }
         // The call in question is one of them.

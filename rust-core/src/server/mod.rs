@@ -173,13 +173,14 @@ impl Server {
     /// Returns true if everything finished.
     pub async fn stop(self, limit: Duration) -> bool {
         self.stop_listening();
-        self.shared.connections.tell_to_leave();
-        self.shared.dispatch.drain();
+        let (connections, dispatch) = (&self.shared.connections, &self.shared.dispatch);
+        dispatch.drain();
+        connections.tell_to_leave();
         let finished = async {
-            let notice = NOTICE.min(limit / 2);
-            self.shared.connections.have_heard(notice).await;
-            self.shared.dispatch.idle().await;
-            self.shared.connections.close_all().await;
+            connections.have_heard(NOTICE.min(limit / 2)).await;
+            dispatch.close();
+            dispatch.idle().await;
+            connections.close_all().await;
         };
         tokio::time::timeout(limit, finished).await.is_ok()
     }

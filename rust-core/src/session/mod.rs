@@ -30,6 +30,11 @@ impl PeerInfo {
     pub fn deduplicates(&self) -> bool {
         self.capabilities.has(Capabilities::DEDUPLICATION)
     }
+
+    /// True if it understands that a server is going away.
+    pub fn can_be_told_to_leave(&self) -> bool {
+        self.capabilities.has(Capabilities::GOING_AWAY)
+    }
 }
 
 /// Pongs that may wait to be sent: who pings and never reads must not fill the memory.

@@ -250,6 +250,18 @@ impl RawClient {
         id: Uuid,
         arguments: &[&str],
     ) -> Bytes {
+        self.call_within(None, contract_id, method_id, id, arguments)
+    }
+
+    /// The same with the time after which its caller gives up.
+    pub fn call_within(
+        &mut self,
+        remaining: Option<Duration>,
+        contract_id: i64,
+        method_id: i64,
+        id: Uuid,
+        arguments: &[&str],
+    ) -> Bytes {
         self.serial += 1;
         let slot = Slot {
             index: 0,
@@ -267,7 +279,7 @@ impl RawClient {
                 number: None,
                 first_unfinished: 0,
                 attempt: None,
-                remaining: None,
+                remaining,
                 trace_context: None,
             },
         );
