@@ -147,6 +147,13 @@ impl Cell {
         options
     }
 
+    /// Whether the peer's client makes a call with drawn values too, in a process of its own: once for
+    /// each codec, security and form, over changing transports.
+    pub(crate) fn has_call(&self) -> bool {
+        let column = (self.seed - 1) / (2 * Transport::ALL.len() as u64 - 1);
+        Transport::ALL[column as usize % Transport::ALL.len()] == self.transport
+    }
+
     pub(crate) fn token(&self) -> &'static str {
         if self.security.token { TOKEN } else { "" }
     }

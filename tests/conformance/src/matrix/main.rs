@@ -31,7 +31,6 @@ fn main() {
     };
     let wanted = |cell: &Cell| words.iter().all(|word| cell.name().contains(word.as_str()));
     let cells: Vec<Cell> = Cell::all().into_iter().filter(wanted).collect();
-    let servers = server::Servers::default();
     let queue: Mutex<VecDeque<Cell>> = Mutex::new(cells.iter().copied().collect());
     let results = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -42,7 +41,7 @@ fn main() {
                     let Some(cell) = next else { return };
                     let run = AssertUnwindSafe(|| match cell.role {
                         Role::Client => client::run(peer, cell),
-                        Role::Server => server::run(peer, &servers, cell),
+                        Role::Server => server::run(peer, cell),
                     });
                     let result = catch_unwind(run).unwrap_or_else(|_| Err("it panicked".into()));
                     results

@@ -150,9 +150,9 @@ impl Draw {
         add("Byte", (draw.next() as u8).to_string());
         add(
             "Letter",
-            quoted(&text[..1].replace(|c: char| !c.is_ascii(), "x")),
+            quoted(["\u{20ac}", "x", "<"][draw.below(3) as usize]),
         );
-        add("Single", (draw.double() as f32).to_string());
+        add("Single", (draw.double() / 512.0).floor().to_string());
         add("Double", draw.double().to_string());
         add("Money", format!("{}.{:02}", draw.int(), draw.below(100)));
         add("Id", format!("\"{}\"", draw.guid()));
