@@ -5,9 +5,11 @@
 mod arguments;
 pub mod client;
 pub mod codec;
+pub mod config;
 pub mod contract;
 pub mod dispatcher;
 mod error;
+pub mod log;
 pub mod resilience;
 pub mod runtime;
 pub mod security;

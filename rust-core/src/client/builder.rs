@@ -14,6 +14,7 @@ use super::key::KeyPair;
 use super::retry::RetryPolicy;
 use super::token::TokenSource;
 use crate::codec::Codec;
+use crate::dispatcher::Dispatcher;
 use crate::error::{Error, Result};
 use crate::resilience::engine::{Engine, EngineOptions, State};
 use crate::resilience::reconnect::ReconnectOptions;
@@ -42,6 +43,8 @@ pub struct ClientBuilder {
     retry: Option<RetryPolicy>,
     callbacks: Callbacks,
     runtime: Option<Handle>,
+    dispatcher: Dispatcher,
+    name: String,
     seed: Option<[u8; 32]>,
 }
 
@@ -68,6 +71,8 @@ impl ClientBuilder {
             retry: None,
             callbacks: Callbacks::default(),
             runtime: None,
+            dispatcher: Dispatcher::default(),
+            name: String::new(),
             seed: None,
         }
     }
@@ -257,6 +262,19 @@ impl ClientBuilder {
         self
     }
 
+    /// What runs the callbacks. Default: a thread of the client's own. Several clients may share one,
+    /// as those of a loop do ([`Dispatcher::for_loop`]).
+    pub fn dispatcher(mut self, dispatcher: Dispatcher) -> Self {
+        self.dispatcher = dispatcher;
+        self
+    }
+
+    /// What the client is called in health reports. Default: nothing.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
     /// Feeds all randomness of this client (ids, jitter) from a seed. For reproducible tests only:
     /// two clients with one seed make the same ids.
     pub fn seed(mut self, seed: [u8; 32]) -> Self {
@@ -337,9 +355,10 @@ impl ClientBuilder {
                 ..TransportOptions::default()
             },
             key: self.encryption.then(KeyPair::default),
+            dispatcher: self.dispatcher,
         };
         let engine = Engine::new(engine, seed);
         let driver = Driver::start(engine, options, token, callbacks, runtime);
-        Ok(Client::new(driver, self.codec, policy))
+        Ok(Client::new(driver, self.codec, policy, self.name))
     }
 }

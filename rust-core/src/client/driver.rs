@@ -39,6 +39,8 @@ pub(super) struct DriverOptions {
     pub(super) transport: TransportOptions,
     /// For links that are encrypted.
     pub(super) key: Option<KeyPair>,
+    /// What runs the callbacks.
+    pub(super) dispatcher: Dispatcher,
 }
 
 /// One client, shared by its handles and tasks.
@@ -125,10 +127,10 @@ impl Driver {
             }),
             origin,
             runtime,
+            dispatcher: options.dispatcher.clone(),
             options,
             timer,
             state: watch::Sender::new(State::Disconnected),
-            dispatcher: Dispatcher::default(),
             subscriptions: Subscriptions::default(),
         });
         driver.runtime.spawn(driver.clone().keep_time());

@@ -7,6 +7,7 @@ mod builder;
 mod callbacks;
 mod driver;
 mod events;
+mod health;
 mod key;
 mod retry;
 mod service;
@@ -23,6 +24,7 @@ pub use self::builder::ClientBuilder;
 pub use self::callbacks::RetryNotice;
 use self::driver::{Completion, Driver};
 pub use self::events::{DEFAULT_EVENT_QUEUE, Subscription};
+pub use self::health::{Health, HealthStatus};
 pub use self::retry::RetryPolicy;
 pub use self::service::{
     CallBuilder, CancelHandle, EventArgs, EventStream, PreparedMethod, Service, TypedCall,
@@ -30,7 +32,7 @@ pub use self::service::{
 use crate::codec::Codec;
 use crate::contract::Contract;
 use crate::dispatcher::Dispatcher;
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{Error, ErrorCode, Outcome, Result};
 use crate::resilience::engine::{Answer, CallKey, CallSpec, Engine, EngineStats, State};
 use crate::session::PeerInfo;
 
@@ -45,6 +47,7 @@ pub(crate) struct Shared {
     driver: Arc<Driver>,
     codec: Codec,
     policy: RetryPolicy,
+    name: String,
 }
 
 impl Shared {
@@ -66,11 +69,12 @@ impl Client {
         ClientBuilder::new(endpoint)
     }
 
-    fn new(driver: Arc<Driver>, codec: Codec, policy: RetryPolicy) -> Self {
+    fn new(driver: Arc<Driver>, codec: Codec, policy: RetryPolicy, name: String) -> Self {
         Self(Arc::new(Shared {
             driver,
             codec,
             policy,
+            name,
         }))
     }
 
@@ -113,6 +117,23 @@ impl Client {
     /// The state now.
     pub fn state(&self) -> State {
         self.0.driver.state()
+    }
+
+    /// Makes a round trip to the server: a call of a method that no server has, which executes
+    /// nothing and is remembered nowhere. `Ok` once the server has answered it.
+    ///
+    /// For health checks. A .NET server answers calls one after the other, so that this one waits
+    /// behind those that run; while there are [any](EngineStats::in_flight), a timeout says little.
+    ///
+    /// # Errors
+    /// Why there was no answer within `limit`, or that the server refused the token.
+    pub async fn probe(&self, limit: Duration) -> Result<()> {
+        match self.start(CallSpec::probe(limit)).await {
+            Err(e) if e.code() == ErrorCode::BadRequest && e.outcome() == Outcome::Answered => {
+                Ok(())
+            }
+            other => other.map(drop),
+        }
     }
 
     /// The state, to wait for changes of it.
