@@ -122,7 +122,8 @@ pub(crate) struct CallArgs {
     #[command(flatten)]
     pub(crate) client: ClientArgs,
 
-    /// The C# line of the method, as 'int Add(int a, int b)'
+    /// The C# line of the method, as 'int Add(int a, int b)'; of a generic one with types, as
+    /// 'int Echo<int>(int value)' or 'T Echo<T>(T value) where T = int'
     #[arg(value_name = "METHOD-LINE")]
     pub(crate) method: String,
 

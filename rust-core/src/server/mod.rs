@@ -9,6 +9,7 @@ mod connection;
 mod dispatch;
 mod handler;
 mod listener;
+mod lookup;
 mod publish;
 mod service;
 mod validator;
