@@ -6,12 +6,18 @@ use super::types::Type;
 
 /// Whether two names of methods are the same on the wire: case is ignored, and nothing else.
 pub(crate) fn same_name(a: &str, b: &str) -> bool {
-    let fold = |text: &str| {
-        text.chars()
-            .flat_map(char::to_uppercase)
-            .collect::<Vec<_>>()
-    };
-    a.eq_ignore_ascii_case(b) || (!(a.is_ascii() && b.is_ascii()) && fold(a) == fold(b))
+    a.eq_ignore_ascii_case(b)
+        || (!(a.is_ascii() && b.is_ascii()) && a.chars().map(fold).eq(b.chars().map(fold)))
+}
+
+/// The capital of a letter, if that is one character; and not an ASCII one of another letter, as an `I`
+/// for a dotless i.
+fn fold(letter: char) -> char {
+    let mut capitals = letter.to_uppercase();
+    match (capitals.next(), capitals.next()) {
+        (Some(capital), None) if letter.is_ascii() || !capital.is_ascii() => capital,
+        _ => letter,
+    }
 }
 
 /// Whether a method can be meant at all, before any type is looked at.

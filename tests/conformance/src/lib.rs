@@ -11,6 +11,7 @@
 pub mod conversation;
 pub mod own;
 pub mod peer;
+pub mod player;
 pub mod process;
 pub mod raw;
 pub mod target;

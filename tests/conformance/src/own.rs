@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
-use witrpc::server::{Server, ServerBuilder};
+use witrpc::server::{Server, ServerBuilder, ServiceBuilder};
 use witrpc_cli::demo::{self, Faults};
 
 /// A server on a port of its own; it ends when it is dropped.
@@ -22,12 +22,19 @@ impl Own {
 
     /// The demo service, with options.
     pub fn with(options: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
+        let demo = demo::service(None, Arc::new(Faults::default()));
+        Self::started(options(Server::builder().service(demo)))
+    }
+
+    /// Another service alone.
+    pub fn alone(service: ServiceBuilder) -> Self {
+        Self::started(Server::builder().service(service))
+    }
+
+    fn started(builder: ServerBuilder) -> Self {
         let runtime = runtime();
-        let builder = Server::builder()
-            .listen("tcp://127.0.0.1:0")
-            .service(demo::service(None, Arc::new(Faults::default())));
         let server = runtime
-            .block_on(options(builder).start())
+            .block_on(builder.listen("tcp://127.0.0.1:0").start())
             .expect("it starts");
         let port = server.endpoints()[0].port();
         Self {

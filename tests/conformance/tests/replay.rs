@@ -1,9 +1,6 @@
 //! Recorded conversations of WitRPC's own client and server: every frame read and written again; the
 //! recorded client's side sent to our server; the recorded server's side played to our client.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,7 +15,8 @@ use witrpc::{Error, ErrorCode};
 use witrpc_cli::demo;
 use witrpc_conformance::conversation::{Call, Conversation, load};
 use witrpc_conformance::own::{Own, runtime};
-use witrpc_conformance::raw::{Next, Raw, encode, frame, framed};
+use witrpc_conformance::player::{play, recorded_requests};
+use witrpc_conformance::raw::{Next, Raw, encode, framed};
 use witrpc_conformance::{WATCHDOG, hex};
 
 const CALLS: [&str; 4] = [
@@ -157,84 +155,6 @@ fn our_server_says_to_the_recorded_client_what_the_recorded_one_said() {
             }
         }
     }
-}
-
-/// Plays the server's side of a recording to one client. Requests are expected in the recorded order;
-/// each is answered by what followed it, under the id that it came with.
-struct Player {
-    endpoint: String,
-    /// The requests as they came.
-    requests: Arc<Mutex<Vec<Request>>>,
-    thread: std::thread::JoinHandle<()>,
-}
-
-fn play(name: &str) -> Player {
-    let conversation = load(name);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let endpoint = format!("tcp://{}", listener.local_addr().unwrap());
-    let requests = Arc::new(Mutex::new(Vec::new()));
-    let thread = std::thread::spawn({
-        let requests = requests.clone();
-        move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            stream.set_read_timeout(Some(WATCHDOG)).unwrap();
-            // The recorded id, and the one that our client used instead.
-            let mut ids = (Uuid::nil(), Uuid::nil());
-            for recorded in &conversation.frames {
-                let Some(message) = recorded.envelope() else {
-                    continue;
-                };
-                if recorded.is_from_client() {
-                    let Some(received) = read(&mut stream) else {
-                        return;
-                    };
-                    assert_eq!(received.kind, message.kind);
-                    ids = (message.id, received.id);
-                    if message.kind == Kind::REQUEST {
-                        let data = received.data.as_ref().unwrap();
-                        requests
-                            .lock()
-                            .unwrap()
-                            .push(Request::decode(data).unwrap().unwrap());
-                    }
-                } else if message.kind == Kind::CALLBACK {
-                    stream.write_all(&frame(&message)).unwrap();
-                } else if message.id == ids.0 {
-                    let answer = Envelope {
-                        id: ids.1,
-                        ..message
-                    };
-                    stream.write_all(&frame(&answer)).unwrap();
-                }
-            }
-        }
-    });
-    Player {
-        endpoint,
-        requests,
-        thread,
-    }
-}
-
-fn read(stream: &mut TcpStream) -> Option<Envelope> {
-    let mut length = [0; 4];
-    stream.read_exact(&mut length).ok()?;
-    let mut body = vec![0; i32::from_le_bytes(length).try_into().unwrap()];
-    stream.read_exact(&mut body).ok()?;
-    Envelope::decode(&body.into()).unwrap()
-}
-
-/// The recorded requests.
-fn recorded_requests(name: &str) -> Vec<Request> {
-    let frames = load(name).frames;
-    let messages = frames
-        .iter()
-        .filter(|f| f.is_from_client())
-        .filter_map(|f| f.envelope());
-    messages
-        .filter(|message| message.kind == Kind::REQUEST)
-        .map(|message| Request::decode(&message.data.unwrap()).unwrap().unwrap())
-        .collect()
 }
 
 /// The line of a recorded call.
