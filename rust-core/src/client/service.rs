@@ -1,6 +1,5 @@
 //! Calls and events of one contract.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -9,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use hashbrown::HashMap;
 use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hashbrown::HashMap;
 use serde::Serialize;
 
 use super::handler::{CallContext, Fault, Handler};
