@@ -277,6 +277,65 @@ typedef int32_t witrpc_backoff;
 #endif // __cplusplus
 
 /**
+ * How a call says which method it means. Generic methods, and others without an id, always travel
+ * by name.
+ */
+enum witrpc_method_lookup
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * By id alone: the smallest request, and the quickest for the server. The default.
+   */
+  WITRPC_LOOKUP_ID = 0,
+  /**
+   * By id, with name and types beside it, as a .NET client sends. A server that does not know the
+   * id looks for the name: for one that serves the contract under another name, such as a derived
+   * interface.
+   */
+  WITRPC_LOOKUP_ID_OR_NAME = 1,
+  /**
+   * By name and types alone.
+   */
+  WITRPC_LOOKUP_NAME = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum witrpc_method_lookup witrpc_method_lookup;
+#else
+typedef int32_t witrpc_method_lookup;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * How the types of a call that travels by name are named.
+ */
+enum witrpc_type_names
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * Name and assembly apart. A .NET server that does not know a type says that it has no such
+   * method. The default.
+   */
+  WITRPC_TYPE_NAMES_WEAK = 0,
+  /**
+   * The form of System.Type, which a .NET client sends by default. A .NET server that does not
+   * know a type can't read the request, and says only that it is empty.
+   */
+  WITRPC_TYPE_NAMES_STRONG = 1,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum witrpc_type_names witrpc_type_names;
+#else
+typedef int32_t witrpc_type_names;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
  * Bytes that the library made: a result as JSON text, or an encoded one. Owned by whoever got it;
  * free it with witrpc_buffer_free. Buffers that a callback is given are borrowed until it returns;
  * witrpc_buffer_retain keeps one for longer, without a copy.
@@ -634,10 +693,16 @@ int32_t witrpc_call_options_invocation_id(struct witrpc_call_options *options,
                                           const uint8_t *id);
 
 /**
+ * How the call says which method it means (witrpc_method_lookup). Default as the client is set.
+ */
+int32_t witrpc_call_options_method_lookup(struct witrpc_call_options *options, int32_t lookup);
+
+/**
  * Calls a method and waits for its end.
  *
  * `method` is a line pasted from the C# interface, as "int Add(int a, int b)" (or, where the
- * contract lists it, its name); `arguments` is a JSON array, as "[2, 3]"; sizes in bytes. `options`
+ * contract lists it, its name), with types for the type parameters of a generic method, as
+ * "int Echo<int>(int value)" or "T Echo<T>(T value) where T = int"; `arguments` is a JSON array, as "[2, 3]"; sizes in bytes. `options`
  * may be NULL. On success `*result` is the result as JSON text ("null" for void), to be freed with
  * witrpc_buffer_free; `result` may be NULL if it does not matter.
  *
@@ -1306,6 +1371,27 @@ void witrpc_subscription_free(struct witrpc_subscription *subscription);
 int32_t witrpc_shutdown(uint64_t timeout_ms);
 
 /**
+ * How calls say which method they mean (witrpc_method_lookup). Default WITRPC_LOOKUP_ID. One call can
+ * be made otherwise with witrpc_call_options_method_lookup.
+ */
+int32_t witrpc_client_options_method_lookup(struct witrpc_client_options *options,
+                                            int32_t lookup);
+
+/**
+ * How types are named in calls that travel by name, generic methods among them
+ * (witrpc_type_names). Default WITRPC_TYPE_NAMES_WEAK.
+ */
+int32_t witrpc_client_options_type_names(struct witrpc_client_options *options, int32_t form);
+
+/**
+ * The `index`-th type argument of a generic method that is called, from 0, as C# writes it: "int",
+ * "List<Demo.Person>". NUL-terminated, valid until the request is ended; NULL after the last one, for
+ * a method that is not generic and for a bad handle.
+ */
+const char *witrpc_request_type_argument(const struct witrpc_request *request,
+                                         size_t index);
+
+/**
  * Name of the method, NUL-terminated, valid until the request is ended; NULL for a bad handle.
  */
 const char *witrpc_request_method(const struct witrpc_request *request);
@@ -1445,7 +1531,8 @@ int32_t witrpc_implementation_of(const struct witrpc_contract *contract,
 
 /**
  * Has a method carried out by `handler`. `method` is a line, as "int Add(int a, int b)", or a
- * listed name, NUL-terminated.
+ * listed name, NUL-terminated. A handler of a generic method, as "T Echo<T>(T value)", is called for
+ * all type arguments, which witrpc_request_type_argument tells.
  *
  * `destroy` (may be NULL) is called with `user_data` exactly once, after the last call of the
  * handler, also when this function fails.

@@ -18,6 +18,7 @@ use crate::client_security::Token;
 use crate::error::{ErrorObject, witrpc_error};
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
+use crate::naming::Naming;
 use crate::status::{WITRPC_NO_TIMEOUT, witrpc_status};
 use crate::text::{self, c_string};
 
@@ -115,6 +116,7 @@ impl Object for ClientOptionsObject {
 #[derive(Clone)]
 pub(crate) struct Options {
     endpoints: Vec<String>,
+    pub(crate) naming: Naming,
     pub(crate) encryption: bool,
     pub(crate) token: Token,
     connect_timeout: Option<Duration>,
@@ -230,6 +232,7 @@ impl Options {
     fn new(endpoint: &str) -> Self {
         Self {
             endpoints: vec![endpoint.to_owned()],
+            naming: Naming::default(),
             encryption: false,
             token: Token::Fixed(String::new()),
             connect_timeout: None,
@@ -262,7 +265,10 @@ impl ClientOptionsObject {
         for endpoint in &options.endpoints[1..] {
             builder = builder.endpoint(endpoint);
         }
-        builder = builder.encryption(options.encryption);
+        builder = builder
+            .method_lookup(options.naming.lookup)
+            .type_names(options.naming.form)
+            .encryption(options.encryption);
         builder = options.token.install(builder);
         if let Some(limit) = options.connect_timeout {
             builder = builder.connect_timeout(limit);

@@ -25,6 +25,7 @@ pub mod event;
 pub mod guard;
 pub mod handle;
 pub mod library;
+pub mod naming;
 pub mod request;
 pub mod server;
 pub mod server_options;

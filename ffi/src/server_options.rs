@@ -305,7 +305,8 @@ pub unsafe extern "C" fn witrpc_implementation_of(
 }
 
 /// Has a method carried out by `handler`. `method` is a line, as "int Add(int a, int b)", or a
-/// listed name, NUL-terminated.
+/// listed name, NUL-terminated. A handler of a generic method, as "T Echo<T>(T value)", is called for
+/// all type arguments, which witrpc_request_type_argument tells.
 ///
 /// `destroy` (may be NULL) is called with `user_data` exactly once, after the last call of the
 /// handler, also when this function fails.

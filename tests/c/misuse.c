@@ -63,6 +63,8 @@ static void client_option_functions(void *h) {
   witrpc_client_callbacks callbacks = WITRPC_CLIENT_CALLBACKS_INIT;
   INVALID(witrpc_client_options_add_endpoint(h, "tcp://a:1"));
   INVALID(witrpc_client_options_encryption(h, true));
+  INVALID(witrpc_client_options_method_lookup(h, WITRPC_LOOKUP_NAME));
+  INVALID(witrpc_client_options_type_names(h, WITRPC_TYPE_NAMES_STRONG));
   INVALID(witrpc_client_options_token(h, "t"));
   INVALID(witrpc_client_options_token_file(h, "f"));
   destroys = 0;
@@ -180,6 +182,7 @@ static void other_functions(void *h) {
   INVALID(witrpc_call_options_timeout_ms(h, 1));
   INVALID(witrpc_call_options_idempotent(h));
   INVALID(witrpc_call_options_deduplicated(h));
+  INVALID(witrpc_call_options_method_lookup(h, WITRPC_LOOKUP_NAME));
   INVALID(witrpc_call_options_invocation_id(h, (const uint8_t *)"0123456789abcdef"));
   witrpc_call_options_free(h);
   INVALID(witrpc_call_cancel(h));
@@ -195,6 +198,7 @@ static void other_functions(void *h) {
   witrpc_implementation_free(h);
   CHECK(witrpc_request_method(h) == NULL && witrpc_request_arguments(h) == NULL);
   CHECK(witrpc_request_principal(h) == NULL && witrpc_request_peer(h) == NULL);
+  CHECK(witrpc_request_type_argument(h, 0) == NULL);
   INVALID(witrpc_request_invocation_id(h, id));
   INVALID(witrpc_request_reply(h, "1", NULL));
   INVALID(witrpc_request_reply_n(h, "1", 1, NULL));
@@ -319,6 +323,8 @@ static void missing_arguments(void) {
   WRONG(witrpc_client_options_callbacks(options, &unsized_callbacks));
   WRONG(witrpc_client_options_reconnect_jitter(options, 4, false));
   WRONG(witrpc_client_options_retry_jitter(options, -1));
+  WRONG(witrpc_client_options_method_lookup(options, 3));
+  WRONG(witrpc_client_options_type_names(options, -1));
   WRONG(witrpc_client_options_retry_delays(options, 1, 1, 3, 1.0));
   destroys = 0;
   WRONG(witrpc_client_options_token_provider(options, NULL, NULL, count_destroy));
@@ -342,6 +348,7 @@ static void missing_arguments(void) {
   WRONG(witrpc_call_options_new(NULL));
   witrpc_call_options_new(&call_options);
   WRONG(witrpc_call_options_invocation_id(call_options, NULL));
+  WRONG(witrpc_call_options_method_lookup(call_options, 3));
   WRONG(witrpc_contract_from_json(NULL, &contract, NULL));
   WRONG(witrpc_contract_from_json("{}", &contract, NULL));
   WRONG(witrpc_contract_from_json("{\"contract\":\"Demo.IX\"}", NULL, NULL));
@@ -479,6 +486,8 @@ static void misuse_inside_a_handler(void *user_data, witrpc_request *request) {
   WRONG(witrpc_request_raise(request, NULL, "[]", NULL));
   WRONG(witrpc_request_raise(request, "event Action<int> E", "[\"x\"]", NULL));
   CHECK(text_is(witrpc_request_method(request), "Misuse"));
+  CHECK(witrpc_request_type_argument(request, 0) == NULL);
+  CHECK(witrpc_request_type_argument(request, SIZE_MAX) == NULL);
   CHECK(text_is(witrpc_request_principal(request), ""));
   CHECK(contains(witrpc_request_peer(request), "127.0.0.1:"));
   CHECK(witrpc_request_reply(request, NULL, NULL) == WITRPC_OK);

@@ -3,8 +3,9 @@
 //! contract that a request names is the only one searched, and type names that nobody knows do no harm
 //! where an id is there).
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 use super::handler::{Fault, Handler};
 use super::service::{Registered, ServiceBuilder};

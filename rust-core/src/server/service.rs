@@ -5,7 +5,6 @@ use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hashbrown::HashMap;
 use serde::Serialize;
 
 use super::handler::{CallContext, Fault, Handler};
