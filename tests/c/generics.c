@@ -209,5 +209,6 @@ int main(void) {
   RUN(services_that_make_no_sense);
   RUN(many_endpoints_and_servers);
   kill_server();
+  CHECK(witrpc_shutdown(20000) == WITRPC_OK);
   return summary();
 }
