@@ -110,6 +110,10 @@ fn a_line_can_give_type_arguments() {
             "{line}"
         );
     }
+    let named_like_a_type = "Guid Echo<Guid>(Guid v) where Guid : notnull";
+    let open = declared().method(named_like_a_type).unwrap();
+    assert!(open.is_open());
+    assert_eq!(open.to_string(), named_like_a_type);
     let open = declared().method("Preson Echo<Preson>(Preson p)").unwrap();
     assert!(open.is_open());
     assert_eq!(
@@ -194,7 +198,7 @@ fn a_listing_contract_knows_which_generic_method_is_meant() {
 }
 
 #[test]
-fn a_nullable_of_no_value_type_is_refused() {
+fn what_can_not_be_a_type_is_refused() {
     let method = open().method("int A<T>(List<Nullable<T>> v)").unwrap();
     assert!(method.instantiate_named(&["int"]).is_ok());
     assert_eq!(
@@ -205,6 +209,17 @@ fn a_nullable_of_no_value_type_is_refused() {
         "Nullable<string>: string is no value type"
     );
     assert!(method.instantiate_named(&["int?"]).is_err());
+    // What is deep enough with its argument only.
+    let lists = |n: usize, of: &str| format!("{}{of}{}", "List<".repeat(n), ">".repeat(n));
+    let deep = open().method(&format!("int A<T>({} v)", lists(20, "T")));
+    let deep = deep.unwrap();
+    assert!(deep.instantiate_named(&[&lists(11, "int")]).is_ok());
+    assert_eq!(
+        deep.instantiate_named(&[&lists(12, "int")])
+            .unwrap_err()
+            .to_string(),
+        "with these type arguments a type is nested more than 32 levels deep"
+    );
     // What only a foreign peer would send.
     let contract = open();
     let same = contract.method("T A<T>(T v)").unwrap();

@@ -692,7 +692,7 @@ fn depth_and_length_are_bounded() {
 
 #[test]
 fn garbage_never_panics() {
-    const LINES: [&str; 8] = [
+    const LINES: [&str; 11] = [
         "[ A ( 5 ) ] public int Add ( int a , ref string b = \"x\" ) ;",
         "Task < List < Demo.Person ? > > Find < T , U > ( T ? id , U [] more ) where T : struct",
         "event Action < int ? , ( Color a , Person b ) > Progress",
@@ -701,10 +701,13 @@ fn garbage_never_panics() {
         "Dictionary < string , int [] [,] > Map ( params KeyValuePair < int , Uri > [] x )",
         "System.Collections.Generic.List`1[[System.Int32, System.Private.CoreLib]], X",
         "Echo ( Color ? , Point ? , Twin )",
+        "B Wrap < A , B > ( Dictionary < A , B [] > d ) where A = int where B = List < Person >",
+        "Box < int > Wrap < int , Person > ( int a , Person [] b )",
+        "Guid Wrap < Guid > ( Guid a ) where Guid : class",
     ];
-    const WORDS: [&str; 24] = [
+    const WORDS: [&str; 26] = [
         "int", "List", "<", ">", "(", ")", "[", "]", ",", "?", ".", "+", "event", "where", "{",
-        "}", "=>", "/*", "\"", "'", "@", "é", "*", "void",
+        "}", "=>", "/*", "\"", "'", "@", "é", "*", "void", "=", "T",
     ];
     let contracts = [open(), declared()];
     let mut rng = StdRng::seed_from_u64(7);
@@ -734,6 +737,8 @@ fn garbage_never_panics() {
                     .method(&form)
                     .unwrap_or_else(|e| panic!("{line:?} gave {form:?}: {e}"));
                 assert_eq!(again.method_id(), method.method_id(), "{line:?}");
+                assert_eq!(again.generic_args(), method.generic_args(), "{line:?}");
+                assert_eq!(again.is_open(), method.is_open(), "{line:?}");
             }
             let _ = contract.event(&line);
             let _ = contract.property(&line);

@@ -3,6 +3,7 @@
 
 use super::declared::Types;
 use super::names::NameError;
+use super::parse::parse_type;
 use super::resolve::Scope;
 use super::syntax::{GenericSyntax, MethodSyntax, ParseError, TypeSyntax, is_keyword};
 use super::types::{MAX_TYPE_DEPTH, Type};
@@ -64,6 +65,11 @@ pub(super) fn parameters(
             )
         })),
     }
+}
+
+/// Whether a word is known as a type.
+pub(super) fn is_type(types: &Types, word: &str) -> bool {
+    parse_type(word).is_ok_and(|syntax| Scope::of(types).resolve(&syntax).is_ok())
 }
 
 fn clause_name(clause: &super::syntax::WhereSyntax) -> &str {
@@ -135,8 +141,18 @@ pub(super) fn check_argument(ty: &Type) -> Result<(), NameError> {
     }
 }
 
+/// Refuses what became of a type with its type arguments, if no peer would take it.
+pub(super) fn check_closed(ty: &Type) -> Result<(), NameError> {
+    if ty.depth() > MAX_TYPE_DEPTH {
+        return Err(NameError::new(format!(
+            "with these type arguments a type is nested more than {MAX_TYPE_DEPTH} levels deep"
+        )));
+    }
+    check_nullables(ty)
+}
+
 /// Refuses `Nullable<X>` where `X` turned out to be no value type.
-pub(super) fn check_nullables(ty: &Type) -> Result<(), NameError> {
+fn check_nullables(ty: &Type) -> Result<(), NameError> {
     if let Type::Nullable(inner) = ty
         && (inner.is_value_type() == Some(false) || matches!(**inner, Type::Nullable(_)))
     {

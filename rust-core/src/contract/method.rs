@@ -314,7 +314,7 @@ impl Method {
         }));
         let all = closed.params().iter().map(Param::ty);
         all.chain([closed.returns()])
-            .try_for_each(generic::check_nullables)?;
+            .try_for_each(generic::check_closed)?;
         Ok(closed)
     }
 
@@ -403,7 +403,16 @@ impl fmt::Display for Method {
         }
         f.write_str(if inner.generics.is_empty() { "(" } else { ">(" })?;
         write_params(f, &inner.params, named)?;
-        f.write_str(")")
+        f.write_str(")")?;
+        if self.is_open() {
+            // Without a clause the name would be read as that of the type.
+            let types = &inner.head.types;
+            let names = self.type_parameters();
+            for name in names.filter(|name| generic::is_type(types, name)) {
+                write!(f, " where {name} : notnull")?;
+            }
+        }
+        Ok(())
     }
 }
 
