@@ -305,7 +305,12 @@ async fn ordinary_methods_travel_by_name_where_asked_for() {
         )
         .handle("string ref_(ref int a)", |_, (a,): (i32,)| async move {
             Ok(a.to_string())
-        });
+        })
+        // Without an id: .NET's would change with the version of its runtime.
+        .handle(
+            "int Refs(ref List<int> a)",
+            |_, (a,): (Vec<i32>,)| async move { Ok(a.len()) },
+        );
     let (_server, endpoint) = serve(Server::builder().service(service)).await;
     for form in [TypeNameForm::Weak, TypeNameForm::Strong] {
         for lookup in [MethodLookup::Id, MethodLookup::IdOrName, MethodLookup::Name] {
@@ -325,6 +330,11 @@ async fn ordinary_methods_travel_by_name_where_asked_for() {
                 .await
                 .expect(&place);
             let by_ref: String = echo.call("string ref_(ref int)", (7,)).await.expect(&place);
+            let refs: i32 = echo
+                .call("int Refs(ref List<int>)", (vec![1, 2],))
+                .await
+                .expect(&place);
+            assert_eq!(refs, 2);
             assert_eq!(
                 (sum, int, text, none, &*by_ref),
                 (5, 2, 4, None, "7"),

@@ -21,6 +21,7 @@ use crate::contract::{Contract, Event, Method};
 use crate::error::{Error, Result};
 use crate::resilience::engine::{Answer, CallSpec, Timeout};
 use crate::resilience::retry::Repeat;
+use crate::wire::extension::MAX_TRACE_CONTEXT;
 use crate::wire::{Arguments, Request, TypeNames};
 
 /// Lines remembered per service; a program has as many as it has calls in its text.
@@ -194,6 +195,7 @@ pub struct CallBuilder<'a, R> {
     repeat: Option<Repeat>,
     invocation_id: Option<Uuid>,
     lookup: Option<MethodLookup>,
+    trace_context: Option<Arc<[u8]>>,
     result: PhantomData<fn() -> R>,
 }
 
@@ -206,6 +208,7 @@ impl<'a, R> CallBuilder<'a, R> {
             repeat: None,
             invocation_id: None,
             lookup: None,
+            trace_context: None,
             result: PhantomData,
         }
     }
@@ -245,6 +248,20 @@ impl<'a, R> CallBuilder<'a, R> {
     /// How this call says which method it means. Default as the client is set.
     pub fn lookup(mut self, lookup: MethodLookup) -> Self {
         self.lookup = Some(lookup);
+        self
+    }
+
+    /// What the tracing of the server's handler is to know, as W3C's `traceparent`; opaque to this
+    /// library. Reaches libwitrpc servers only. At most 1,024 bytes: more is an error.
+    pub fn trace_context(mut self, context: impl AsRef<[u8]>) -> Self {
+        let context = context.as_ref();
+        if context.len() > MAX_TRACE_CONTEXT {
+            self.call = Err(Error::invalid_argument(format!(
+                "a trace context of {} bytes: it may have {MAX_TRACE_CONTEXT}",
+                context.len()
+            )));
+        }
+        self.trace_context = Some(context.into());
         self
     }
 
@@ -315,6 +332,7 @@ impl<'a, R> CallBuilder<'a, R> {
             repeat: self.repeat.unwrap_or(prepared.repeat),
             invocation_id: self.invocation_id,
             timeout: self.timeout,
+            trace_context: self.trace_context,
         };
         Ok((prepared.method, spec))
     }

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// A test that waits longer than this has failed.
-pub const WATCHDOG: Duration = Duration::from_secs(30);
+pub const WATCHDOG: Duration = Duration::from_secs(60);
 
 /// The root of the repository.
 pub fn root() -> PathBuf {

@@ -1,4 +1,4 @@
-//! The server's side of a recording, played to our client.
+//! The server's side of a recorded conversation, played to a client under test.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use uuid::Uuid;
 use witrpc::wire::{Envelope, Kind, Request};
 
 use crate::WATCHDOG;
-use crate::conversation::load;
+use crate::conversation::{Call, load};
 use crate::raw::frame;
 
 /// Plays the server's side of a recording to one client. Requests are expected in the recorded order;
@@ -20,17 +20,25 @@ pub struct Player {
     pub thread: std::thread::JoinHandle<()>,
 }
 
-/// Starts it.
 pub fn play(name: &str) -> Player {
     let conversation = load(name);
-    let listener = TcpListener::bind("127.0.0.1:0").expect("it works");
-    let endpoint = format!("tcp://{}", listener.local_addr().expect("it works"));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a well-formed recording, and a socket");
+    let endpoint = format!(
+        "tcp://{}",
+        listener
+            .local_addr()
+            .expect("a well-formed recording, and a socket")
+    );
     let requests = Arc::new(Mutex::new(Vec::new()));
     let thread = std::thread::spawn({
         let requests = requests.clone();
         move || {
-            let (mut stream, _) = listener.accept().expect("it works");
-            stream.set_read_timeout(Some(WATCHDOG)).expect("it works");
+            let (mut stream, _) = listener
+                .accept()
+                .expect("a well-formed recording, and a socket");
+            stream
+                .set_read_timeout(Some(WATCHDOG))
+                .expect("a well-formed recording, and a socket");
             // The recorded id, and the one that our client used instead.
             let mut ids = (Uuid::nil(), Uuid::nil());
             for recorded in &conversation.frames {
@@ -44,20 +52,31 @@ pub fn play(name: &str) -> Player {
                     assert_eq!(received.kind, message.kind);
                     ids = (message.id, received.id);
                     if message.kind == Kind::REQUEST {
-                        let data = received.data.as_ref().expect("it works");
+                        let data = received
+                            .data
+                            .as_ref()
+                            .expect("a well-formed recording, and a socket");
                         requests
                             .lock()
-                            .expect("it works")
-                            .push(Request::decode(data).expect("it works").expect("it works"));
+                            .expect("a well-formed recording, and a socket")
+                            .push(
+                                Request::decode(data)
+                                    .expect("a well-formed recording, and a socket")
+                                    .expect("a well-formed recording, and a socket"),
+                            );
                     }
                 } else if message.kind == Kind::CALLBACK {
-                    stream.write_all(&frame(&message)).expect("it works");
+                    stream
+                        .write_all(&frame(&message))
+                        .expect("a well-formed recording, and a socket");
                 } else if message.id == ids.0 {
                     let answer = Envelope {
                         id: ids.1,
                         ..message
                     };
-                    stream.write_all(&frame(&answer)).expect("it works");
+                    stream
+                        .write_all(&frame(&answer))
+                        .expect("a well-formed recording, and a socket");
                 }
             }
         }
@@ -72,9 +91,14 @@ pub fn play(name: &str) -> Player {
 fn read(stream: &mut TcpStream) -> Option<Envelope> {
     let mut length = [0; 4];
     stream.read_exact(&mut length).ok()?;
-    let mut body = vec![0; i32::from_le_bytes(length).try_into().expect("it works")];
+    let mut body = vec![
+        0;
+        i32::from_le_bytes(length)
+            .try_into()
+            .expect("a well-formed recording, and a socket")
+    ];
     stream.read_exact(&mut body).ok()?;
-    Envelope::decode(&body.into()).expect("it works")
+    Envelope::decode(&body.into()).expect("a well-formed recording, and a socket")
 }
 
 /// The recorded requests.
@@ -87,9 +111,27 @@ pub fn recorded_requests(name: &str) -> Vec<Request> {
     messages
         .filter(|message| message.kind == Kind::REQUEST)
         .map(|message| {
-            Request::decode(&message.data.expect("it works"))
-                .expect("it works")
-                .expect("it works")
+            Request::decode(&message.data.expect("a well-formed recording, and a socket"))
+                .expect("a well-formed recording, and a socket")
+                .expect("a well-formed recording, and a socket")
         })
         .collect()
+}
+
+/// The line of a recorded call.
+pub fn line(call: &Call) -> String {
+    format!("{}({})", call.method, call.parameter_types.join(", "))
+}
+
+pub fn arguments(call: &Call) -> String {
+    let all: Vec<_> = call.arguments.iter().map(|value| value.get()).collect();
+    format!("[{}]", all.join(","))
+}
+
+/// JSON without blanks.
+pub fn compact(json: &str) -> String {
+    witrpc::codec::RawJson::parse(json)
+        .expect("a well-formed recording, and a socket")
+        .as_str()
+        .to_owned()
 }
