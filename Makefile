@@ -3,13 +3,16 @@ SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help demo test bench header audit build clean
+.PHONY: help demo test bench header audit build clean install deb reference
 
 help:
 	@echo "make demo    builds, and shows a C client that survives an outage"
 	@echo "make test    builds, and runs every test in every language"
 	@echo "make bench   measures calls beside a bare ping-pong of the same size"
 	@echo "make build   the library, static and shared, and the command line, into $(TARGET)/release"
+	@echo "make install PREFIX=/usr/local    builds, and installs libraries, headers, CMake and pkg-config files, examples"
+	@echo "make deb     builds, and makes Debian packages in build/deb"
+	@echo "make reference    the HTML reference of the C and C++ headers, into build/reference/html (needs doxygen)"
 	@echo "make header  writes include/witrpc.h and ffi/symbols.txt anew"
 	@echo "make audit   licences and known advisories of all dependencies, as far as that works offline"
 
@@ -32,6 +35,17 @@ bench: build
 	cc -std=c11 -O2 -Wall -Iinclude benches/c/blocking.c -o $(TARGET)/release/bench-blocking \
 	  -L$(TARGET)/release -lwitrpc -lpthread -Wl,-rpath,$(abspath $(TARGET)/release)
 	$(TARGET)/release/witrpc-bench $(TARGET)/release/bench-blocking
+
+PREFIX ?= /usr/local
+install: build
+	PREFIX="$(PREFIX)" LIBDIR="$(or $(LIBDIR),lib)" DESTDIR="$(DESTDIR)" packaging/install.sh $(TARGET)/release
+
+deb: build
+	packaging/deb.sh $(TARGET)/release build/deb
+
+reference:
+	@mkdir -p build/reference
+	doxygen docs/Doxyfile
 
 header:
 	WITRPC_UPDATE_HEADER=1 cargo test --quiet -p witrpc-ffi

@@ -7,6 +7,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use witrpc_core::client::{Client, ClientBuilder, RetryNotice, RetryPolicy};
 use witrpc_core::codec::Codec;
+use witrpc_core::config::{ClientConfig, TokenConfig};
+use witrpc_core::dispatcher::Dispatcher;
 use witrpc_core::resilience::backoff::{BackoffType, Jitter};
 use witrpc_core::resilience::budget::BudgetOptions;
 use witrpc_core::resilience::reconnect::ReconnectOptions;
@@ -19,6 +21,7 @@ use crate::client_tls::ClientTls;
 use crate::error::{ErrorObject, witrpc_error};
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
+use crate::naming::Naming;
 use crate::status::{WITRPC_NO_TIMEOUT, witrpc_status};
 use crate::text::{self, c_string};
 
@@ -106,7 +109,7 @@ pub struct witrpc_client_callbacks {
     pub destroy: witrpc_destroy,
 }
 
-pub(crate) struct ClientOptionsObject(Mutex<Options>);
+pub(crate) struct ClientOptionsObject(pub(crate) Mutex<Options>);
 
 impl Object for ClientOptionsObject {
     type Opaque = witrpc_client_options;
@@ -117,6 +120,7 @@ impl Object for ClientOptionsObject {
 pub(crate) struct Options {
     endpoints: Vec<String>,
     pub(crate) codec: Codec,
+    pub(crate) naming: Naming,
     pub(crate) encryption: bool,
     pub(crate) token: Token,
     connect_timeout: Option<Duration>,
@@ -130,6 +134,9 @@ pub(crate) struct Options {
     reconnect: Option<ReconnectOptions>,
     retry: Option<RetryPolicy>,
     callbacks: Option<Arc<Callbacks>>,
+    /// That of a loop of the caller's.
+    pub(crate) dispatcher: Option<Dispatcher>,
+    pub(crate) name: String,
 }
 
 struct Callbacks {
@@ -233,6 +240,7 @@ impl Options {
         Self {
             endpoints: vec![endpoint.to_owned()],
             codec: Codec::Json,
+            naming: Naming::default(),
             encryption: false,
             token: Token::Fixed(String::new()),
             connect_timeout: None,
@@ -246,7 +254,33 @@ impl Options {
             reconnect: None,
             retry: None,
             callbacks: None,
+            dispatcher: None,
+            name: String::new(),
         }
+    }
+
+    /// What a file says.
+    pub(crate) fn from_config(config: ClientConfig) -> Self {
+        let mut endpoints = config.endpoints;
+        let mut options = Self::new("");
+        std::mem::swap(&mut options.endpoints, &mut endpoints);
+        options.codec = config.codec.unwrap_or(Codec::Json);
+        options.encryption = config.encryption;
+        options.token = match config.token {
+            TokenConfig::None => Token::Fixed(String::new()),
+            TokenConfig::Text(token) => Token::Fixed(token),
+            TokenConfig::File(path) => Token::File(path.to_string_lossy().into_owned()),
+        };
+        options.connect_timeout = config.connect_timeout;
+        options.attempt_timeout = config.attempt_timeout.map(Some);
+        options.max_frame = config.max_frame;
+        options.max_in_flight = config.max_in_flight;
+        options.socket = config.socket;
+        options.tls = ClientTls::from_config(config.tls);
+        options.reconnect = config.reconnect;
+        options.retry = config.retry;
+        options.name = config.name;
+        options
     }
 
     fn reconnect(&mut self) -> &mut ReconnectOptions {
@@ -265,7 +299,11 @@ impl ClientOptionsObject {
         for endpoint in &options.endpoints[1..] {
             builder = builder.endpoint(endpoint);
         }
-        builder = builder.codec(options.codec).encryption(options.encryption);
+        builder = builder
+            .codec(options.codec)
+            .method_lookup(options.naming.lookup)
+            .type_names(options.naming.form)
+            .encryption(options.encryption);
         builder = options.token.install(builder);
         if let Some(limit) = options.connect_timeout {
             builder = builder.connect_timeout(limit);
@@ -286,6 +324,10 @@ impl ClientOptionsObject {
             .socket(options.socket)
             .websocket(options.websocket)
             .tls(options.tls.load()?);
+        builder = builder.name(options.name);
+        if let Some(dispatcher) = options.dispatcher {
+            builder = builder.dispatcher(dispatcher);
+        }
         if let Some(reconnect) = options.reconnect {
             builder = builder.reconnect(reconnect);
         }
@@ -770,7 +812,10 @@ pub unsafe extern "C" fn witrpc_client_options_callbacks(
     };
     let user_data = UserData::new(table.user_data, table.destroy);
     change(options, |o| {
-        let user_data = user_data.registered();
+        let user_data = match &o.dispatcher {
+            Some(dispatcher) => user_data.registered_on(dispatcher),
+            None => user_data.registered(),
+        };
         o.callbacks = Some(Arc::new(Callbacks { table, user_data }));
         Ok(())
     })

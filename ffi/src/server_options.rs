@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use witrpc_core::codec::Codec;
 use witrpc_core::contract::Contract;
+use witrpc_core::dispatcher::Dispatcher;
 use witrpc_core::resilience::dedup::DedupOptions;
 use witrpc_core::server::{
     CallContext, EventTypeNames, Execution, Fault, Server, ServerBuilder, ServerLimits,
@@ -25,6 +26,7 @@ use crate::contract::{ContractObject, witrpc_contract};
 use crate::error::witrpc_error;
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
+use crate::presence::Presence;
 use crate::request::{RequestObject, witrpc_request};
 use crate::server_security::Access;
 use crate::server_tls::ServerTls;
@@ -91,6 +93,8 @@ pub(crate) struct Options {
     socket: SocketOptions,
     websocket: WebSocketOptions,
     pipe_mode: Option<u32>,
+    /// That of a loop of the caller's.
+    pub(crate) dispatcher: Option<Dispatcher>,
 }
 
 struct Trace {
@@ -121,24 +125,38 @@ pub(crate) fn as_handler(f: impl FnOnce()) {
     IN_HANDLER.set(false);
 }
 
+/// Where the caller's code runs for a server.
+#[derive(Clone)]
+struct Stage {
+    presence: Arc<Presence>,
+    dispatcher: Option<Dispatcher>,
+}
+
 impl Handler {
     /// Hands a call to the C function, on a thread where it may block.
     fn call(
         &self,
         context: CallContext,
         arguments: &str,
+        stage: &Stage,
     ) -> impl Future<Output = Result<String, Fault>> + Send + use<> {
         let (sender, receiver) = oneshot::channel();
         let request = handle::insert(RequestObject::new(context, arguments, sender));
         let request = request.expose_provenance();
         let handler = self.clone();
-        tokio::task::spawn_blocking(move || {
+        let presence = stage.presence.clone();
+        let job = move || {
+            let request = std::ptr::with_exposed_provenance_mut(request);
             // SAFETY: the caller gave the function together with the user data.
-            as_handler(|| unsafe {
-                let request = std::ptr::with_exposed_provenance_mut(request);
-                (handler.function)(handler.user_data.pointer(), request);
-            });
-        });
+            let call = || unsafe { (handler.function)(handler.user_data.pointer(), request) };
+            if presence.run(|| as_handler(call)).is_none() {
+                drop(handle::remove::<RequestObject>(request));
+            }
+        };
+        match &stage.dispatcher {
+            Some(dispatcher) => dispatcher.post(job),
+            None => drop(tokio::task::spawn_blocking(job)),
+        }
         async move {
             receiver
                 .await
@@ -148,13 +166,13 @@ impl Handler {
 }
 
 impl Implementation {
-    fn into_service(self) -> ServiceBuilder {
+    fn into_service(self, stage: &Stage) -> ServiceBuilder {
         self.handlers
             .into_iter()
             .fold(ServiceBuilder::new(self.contract), |service, handler| {
-                let line = handler.line.clone();
+                let (line, stage) = (handler.line.clone(), stage.clone());
                 service.handle_json(&line, move |context, arguments| {
-                    handler.call(context, &arguments)
+                    handler.call(context, &arguments, &stage)
                 })
             })
     }
@@ -171,8 +189,13 @@ impl Trace {
 }
 
 impl ServerOptionsObject {
-    pub(crate) async fn start(&self) -> CoreResult<Server> {
+    /// Starts a server whose callbacks enter by `presence`.
+    pub(crate) async fn start(&self, presence: Arc<Presence>) -> CoreResult<Server> {
         let options = self.0.lock().clone();
+        let stage = Stage {
+            presence: presence.clone(),
+            dispatcher: options.dispatcher,
+        };
         let mut builder: ServerBuilder = Server::builder()
             .codec(options.codec)
             .encryption(options.encryption)
@@ -182,11 +205,13 @@ impl ServerOptionsObject {
             builder = builder.listen(endpoint);
         }
         for implementation in options.implementations {
-            builder = builder.service(implementation.into_service());
+            builder = builder.service(implementation.into_service(&stage));
         }
-        builder = options.access.install(builder);
+        builder = options.access.install(builder, &presence);
         if let Some(trace) = options.trace {
-            builder = builder.on_execute(move |execution| trace.tell(execution));
+            builder = builder.on_execute(move |execution| {
+                presence.run(|| trace.tell(execution));
+            });
         }
         builder = builder.socket(options.socket).websocket(options.websocket);
         if let Some(tls) = options.tls {
@@ -252,7 +277,8 @@ pub unsafe extern "C" fn witrpc_implementation_of(
 }
 
 /// Has a method carried out by `handler`. `method` is a line, as "int Add(int a, int b)", or a
-/// listed name, NUL-terminated.
+/// listed name, NUL-terminated. A handler of a generic method, as "T Echo<T>(T value)", is called for
+/// all type arguments, which witrpc_request_type_argument tells.
 ///
 /// `destroy` (may be NULL) is called with `user_data` exactly once, after the last call of the
 /// handler, also when this function fails.
@@ -325,6 +351,7 @@ pub unsafe extern "C" fn witrpc_server_options_new(
                 socket: SocketOptions::default(),
                 websocket: WebSocketOptions::default(),
                 pipe_mode: None,
+                dispatcher: None,
             };
             guard::give(out, ServerOptionsObject(Mutex::new(options)))
         }) as i32

@@ -52,6 +52,13 @@ static void client_functions(void *h) {
   INVALID(witrpc_client_stop_reconnection(h));
   INVALID(witrpc_client_disconnect(h));
   INVALID(witrpc_client_close(h));
+  witrpc_client_health health = WITRPC_CLIENT_HEALTH_INIT;
+  witrpc_buffer *name = (witrpc_buffer *)1;
+  error = (witrpc_error *)1;
+  INVALID(witrpc_client_health_get(h, &health, &error));
+  CHECK(error == NULL);
+  INVALID(witrpc_client_check_health(h, 10, &health, NULL));
+  INVALID(witrpc_client_name(h, &name));
   INVALID(witrpc_client_close_and_wait(h, 10));
   CHECK(witrpc_client_state(h) == -1);
   INVALID(witrpc_client_wait_state(h, WITRPC_CONNECTED, 10));
@@ -63,10 +70,25 @@ static void client_functions(void *h) {
   witrpc_client_free(h);
 }
 
+static void loop_functions(void *h) {
+  size_t count = 9;
+  CHECK(witrpc_loop_descriptor(h) == -1);
+  INVALID(witrpc_dispatch(h, 0, 0, &count));
+  INVALID(witrpc_dispatch(h, WITRPC_NO_TIMEOUT, 0, NULL));
+  CHECK(count == 0);
+  witrpc_loop_free(h);
+}
+
+static void never_log(void *u, int32_t l, const char *t, const char *m) {
+  (void)u, (void)l, (void)t, (void)m;
+}
+
 static void client_option_functions(void *h) {
   witrpc_client_callbacks callbacks = WITRPC_CLIENT_CALLBACKS_INIT;
   INVALID(witrpc_client_options_add_endpoint(h, "tcp://a:1"));
   INVALID(witrpc_client_options_encryption(h, true));
+  INVALID(witrpc_client_options_method_lookup(h, WITRPC_LOOKUP_NAME));
+  INVALID(witrpc_client_options_type_names(h, WITRPC_TYPE_NAMES_STRONG));
   INVALID(witrpc_client_options_token(h, "t"));
   INVALID(witrpc_client_options_token_file(h, "f"));
   destroys = 0;
@@ -74,6 +96,8 @@ static void client_option_functions(void *h) {
   INVALID(witrpc_client_options_token_provider_async(h, never_provider, NULL, count_destroy));
   CHECK(destroys == 2);
   INVALID(witrpc_client_options_codec(h, WITRPC_CODEC_JSON));
+  INVALID(witrpc_client_options_name(h, "n"));
+  INVALID(witrpc_client_options_loop(h, NULL));
   INVALID(witrpc_client_options_connect_timeout_ms(h, 1));
   INVALID(witrpc_client_options_attempt_timeout_ms(h, 1));
   INVALID(witrpc_client_options_max_frame(h, 1));
@@ -146,6 +170,7 @@ static void server_functions(void *h) {
   INVALID(witrpc_server_endpoint(h, 0, &text));
   INVALID(witrpc_server_raise(h, "C", "E", "[]", NULL));
   INVALID(witrpc_server_stats_get(h, &stats));
+  INVALID(witrpc_server_close_and_wait(h, 10));
   INVALID(witrpc_server_stop(h, 10));
   witrpc_server_free(h);
 }
@@ -161,6 +186,7 @@ static void server_option_functions(void *h) {
   INVALID(witrpc_server_options_validator_async(h, never_check, NULL, count_destroy));
   INVALID(witrpc_server_options_on_execute(h, never_execute, NULL, count_destroy));
   CHECK(destroys == 3);
+  INVALID(witrpc_server_options_loop(h, NULL));
   INVALID(witrpc_server_options_codec(h, WITRPC_CODEC_JSON));
   INVALID(witrpc_server_options_keepalive(h, 1, 1, 1));
   INVALID(witrpc_server_options_user_timeout_ms(h, 1));
@@ -194,6 +220,7 @@ static void other_functions(void *h) {
   INVALID(witrpc_call_options_timeout_ms(h, 1));
   INVALID(witrpc_call_options_idempotent(h));
   INVALID(witrpc_call_options_deduplicated(h));
+  INVALID(witrpc_call_options_method_lookup(h, WITRPC_LOOKUP_NAME));
   INVALID(witrpc_call_options_invocation_id(h, (const uint8_t *)"0123456789abcdef"));
   witrpc_call_options_free(h);
   INVALID(witrpc_call_cancel(h));
@@ -215,6 +242,7 @@ static void other_functions(void *h) {
   witrpc_implementation_free(h);
   CHECK(witrpc_request_method(h) == NULL && witrpc_request_arguments(h) == NULL);
   CHECK(witrpc_request_principal(h) == NULL && witrpc_request_peer(h) == NULL);
+  CHECK(witrpc_request_type_argument(h, 0) == NULL);
   INVALID(witrpc_request_invocation_id(h, id));
   INVALID(witrpc_request_reply(h, "1", NULL));
   INVALID(witrpc_request_reply_n(h, "1", 1, NULL));
@@ -224,6 +252,7 @@ static void other_functions(void *h) {
 }
 
 static void all_functions(void *h) {
+  loop_functions(h);
   client_functions(h);
   client_option_functions(h);
   service_functions(h);
@@ -344,11 +373,35 @@ static void missing_arguments(void) {
   WRONG(witrpc_client_options_callbacks(options, &unsized_callbacks));
   WRONG(witrpc_client_options_reconnect_jitter(options, 4, false));
   WRONG(witrpc_client_options_retry_jitter(options, -1));
+  WRONG(witrpc_client_options_method_lookup(options, 3));
+  WRONG(witrpc_client_options_type_names(options, -1));
   WRONG(witrpc_client_options_retry_delays(options, 1, 1, 3, 1.0));
   destroys = 0;
   WRONG(witrpc_client_options_token_provider(options, NULL, NULL, count_destroy));
   CHECK(destroys == 1);
   WRONG(witrpc_client_new(options, NULL, NULL));
+  WRONG(witrpc_client_options_name(options, NULL));
+  WRONG(witrpc_client_options_name(options, BAD_TEXT));
+  CHECK(witrpc_client_options_loop(options, (witrpc_loop *)(uintptr_t)0xdeadbeef) ==
+        WITRPC_INVALID_HANDLE);
+  CHECK(witrpc_client_options_loop(options, (witrpc_loop *)client) == WITRPC_INVALID_HANDLE);
+  witrpc_client_options *named = (witrpc_client_options *)1;
+  WRONG(witrpc_client_options_named(NULL, NULL, &named, NULL));
+  CHECK(named == NULL);
+  WRONG(witrpc_client_options_named("no/such.toml", "X", &named, NULL));
+  WRONG(witrpc_client_options_named(BAD_TEXT, "X", &named, NULL));
+  WRONG(witrpc_client_options_named(NULL, "X", NULL, NULL));
+  WRONG(witrpc_loop_new(NULL, NULL));
+  WRONG(witrpc_client_health_get(client, NULL, NULL));
+  WRONG(witrpc_client_check_health(client, 10, NULL, NULL));
+  WRONG(witrpc_client_name(client, NULL));
+  destroys = 0;
+  WRONG(witrpc_log_to(WITRPC_LOG_INFO, NULL, NULL, count_destroy, NULL));
+  WRONG(witrpc_log_to(0, never_log, NULL, count_destroy, NULL));
+  WRONG(witrpc_log_to(6, never_log, NULL, count_destroy, NULL));
+  CHECK(destroys == 3);
+  witrpc_log_off();
+  CHECK(witrpc_log_dropped() == 0);
   WRONG(witrpc_client_wait_state(client, 17, 0));
   WRONG(witrpc_client_stats_get(client, NULL));
   WRONG(witrpc_client_stats_get(client, &small));
@@ -367,6 +420,7 @@ static void missing_arguments(void) {
   WRONG(witrpc_call_options_new(NULL));
   witrpc_call_options_new(&call_options);
   WRONG(witrpc_call_options_invocation_id(call_options, NULL));
+  WRONG(witrpc_call_options_method_lookup(call_options, 3));
   WRONG(witrpc_contract_from_json(NULL, &contract, NULL));
   WRONG(witrpc_contract_from_json("{}", &contract, NULL));
   WRONG(witrpc_contract_from_json("{\"contract\":\"Demo.IX\"}", NULL, NULL));
@@ -505,6 +559,7 @@ static void misuse_inside_a_handler(void *user_data, witrpc_request *request) {
   all_functions(NULL);
   client_functions(request);
   CHECK(witrpc_server_stop(server, 10) == WITRPC_WOULD_DEADLOCK);
+  CHECK(witrpc_server_close_and_wait(server, 10) == WITRPC_WOULD_DEADLOCK);
   CHECK(witrpc_shutdown(10) == WITRPC_WOULD_DEADLOCK);
   WRONG(witrpc_request_invocation_id(request, NULL));
   CHECK(witrpc_request_invocation_id(request, id) == WITRPC_OK);
@@ -514,6 +569,8 @@ static void misuse_inside_a_handler(void *user_data, witrpc_request *request) {
   WRONG(witrpc_request_raise(request, NULL, "[]", NULL));
   WRONG(witrpc_request_raise(request, "event Action<int> E", "[\"x\"]", NULL));
   CHECK(text_is(witrpc_request_method(request), "Misuse"));
+  CHECK(witrpc_request_type_argument(request, 0) == NULL);
+  CHECK(witrpc_request_type_argument(request, SIZE_MAX) == NULL);
   CHECK(text_is(witrpc_request_principal(request), ""));
   CHECK(contains(witrpc_request_peer(request), "127.0.0.1:"));
   CHECK(witrpc_request_reply(request, NULL, NULL) == WITRPC_OK);

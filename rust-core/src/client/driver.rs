@@ -41,6 +41,8 @@ pub(super) struct DriverOptions {
     pub(super) key: Option<KeyPair>,
     /// What runs the callbacks.
     pub(super) dispatcher: Dispatcher,
+    /// What the client is called.
+    pub(super) name: String,
 }
 
 /// One client, shared by its handles and tasks.
@@ -135,6 +137,10 @@ impl Driver {
         });
         driver.runtime.spawn(driver.clone().keep_time());
         driver
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.options.name
     }
 
     pub(super) fn watch_state(&self) -> watch::Receiver<State> {

@@ -62,7 +62,7 @@ pub struct Health {
 impl Client {
     /// What the client is called; empty if it has no name.
     pub fn name(&self) -> &str {
-        &self.0.name
+        self.0.driver.name()
     }
 
     /// How the client is, as far as it knows itself: nothing is sent.
@@ -77,7 +77,7 @@ impl Client {
                     State::Reconnecting => HealthStatus::Degraded,
                     State::Disconnected | State::Failed => HealthStatus::Unhealthy,
                 },
-                client_name: self.0.name.clone(),
+                client_name: self.name().to_owned(),
                 is_initialized: engine.is_initialized(),
                 is_authorized,
                 connection_state: state,

@@ -9,6 +9,7 @@ mod driver;
 mod events;
 mod health;
 mod key;
+mod naming;
 mod retry;
 mod service;
 mod token;
@@ -25,6 +26,8 @@ pub use self::callbacks::RetryNotice;
 use self::driver::{Completion, Driver};
 pub use self::events::{DEFAULT_EVENT_QUEUE, Subscription};
 pub use self::health::{Health, HealthStatus};
+use self::naming::Naming;
+pub use self::naming::{MethodLookup, TypeNameForm};
 pub use self::retry::RetryPolicy;
 pub use self::service::{
     CallBuilder, CancelHandle, EventArgs, EventStream, PreparedMethod, Service, TypedCall,
@@ -46,8 +49,8 @@ pub struct Client(Arc<Shared>);
 pub(crate) struct Shared {
     driver: Arc<Driver>,
     codec: Codec,
+    naming: Naming,
     policy: RetryPolicy,
-    name: String,
 }
 
 impl Shared {
@@ -69,12 +72,12 @@ impl Client {
         ClientBuilder::new(endpoint)
     }
 
-    fn new(driver: Arc<Driver>, codec: Codec, policy: RetryPolicy, name: String) -> Self {
+    fn new(driver: Arc<Driver>, codec: Codec, naming: Naming, policy: RetryPolicy) -> Self {
         Self(Arc::new(Shared {
             driver,
             codec,
+            naming,
             policy,
-            name,
         }))
     }
 
