@@ -3,6 +3,7 @@
  *
  *   libuv ENDPOINT          the server is server.c; link with -luv
  */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <uv.h>
 #include <witrpc.h>

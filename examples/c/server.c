@@ -13,6 +13,7 @@
  *
  * It prints where it listens, and ends in order at SIGINT and SIGTERM.
  */
+#define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
