@@ -1,6 +1,7 @@
 //! Calls: blocking ones, and ones whose end is told to a callback.
 
 use std::ffi::{c_char, c_void};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -52,11 +53,12 @@ pub type witrpc_completion = Option<
     ),
 >;
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Options {
     timeout: Option<Option<Duration>>,
     repeat: Repeat,
     invocation_id: Option<Uuid>,
+    trace_context: Option<Arc<[u8]>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -67,7 +69,13 @@ enum Repeat {
     Deduplicated,
 }
 
-struct CallOptionsObject(Mutex<Options>);
+pub(crate) struct CallOptionsObject(Mutex<Options>);
+
+impl CallOptionsObject {
+    pub(crate) fn set_trace_context(&self, context: Option<Arc<[u8]>>) {
+        self.0.lock().trace_context = context;
+    }
+}
 
 impl Object for CallOptionsObject {
     type Opaque = witrpc_call_options;
@@ -156,7 +164,7 @@ fn apply<'a>(
     if options.is_null() {
         return Ok(call);
     }
-    let options = *handle::get::<CallOptionsObject>(options)?.0.lock();
+    let options = handle::get::<CallOptionsObject>(options)?.0.lock().clone();
     call = match options.timeout {
         None => call,
         Some(None) => call.no_timeout(),
@@ -169,6 +177,9 @@ fn apply<'a>(
     };
     if let Some(id) = options.invocation_id {
         call = call.invocation_id(id);
+    }
+    if let Some(context) = options.trace_context {
+        call = call.trace_context(context);
     }
     Ok(call)
 }
@@ -489,8 +500,9 @@ pub unsafe extern "C" fn witrpc_service_start_encoded(
     }
 }
 
-/// Ends a call with WITRPC_CANCELLED, unless it has ended. What is on its way may still be
-/// executed. Never blocks; any thread, any callback.
+/// Ends a call with WITRPC_CANCELLED, unless it has ended. What is on its way may still be executed;
+/// a libwitrpc server is told that nobody waits for it any more (see witrpc_request_is_cancelled).
+/// Never blocks; any thread, any callback.
 #[unsafe(no_mangle)]
 pub extern "C" fn witrpc_call_cancel(call: *const witrpc_call) -> i32 {
     // SAFETY: there is no error object.

@@ -9,6 +9,7 @@ use witrpc_core::client::{Client, ClientBuilder, RetryNotice, RetryPolicy};
 use witrpc_core::resilience::backoff::{BackoffType, Jitter};
 use witrpc_core::resilience::budget::BudgetOptions;
 use witrpc_core::resilience::reconnect::ReconnectOptions;
+use witrpc_core::session::KeepAliveOptions;
 use witrpc_core::transport::tls::{Identity, TlsClientOptions};
 use witrpc_core::transport::{SocketOptions, WebSocketOptions};
 use witrpc_core::{Error, Result as CoreResult};
@@ -124,6 +125,7 @@ pub(crate) struct Options {
     max_in_flight: Option<usize>,
     socket: SocketOptions,
     websocket: WebSocketOptions,
+    pub(crate) keep_alive: Option<KeepAliveOptions>,
     tls: TlsClientOptions,
     reconnect: Option<ReconnectOptions>,
     retry: Option<RetryPolicy>,
@@ -239,6 +241,7 @@ impl Options {
             max_in_flight: None,
             socket: SocketOptions::default(),
             websocket: WebSocketOptions::default(),
+            keep_alive: Some(KeepAliveOptions::default()),
             tls: TlsClientOptions::default(),
             reconnect: None,
             retry: None,
@@ -282,6 +285,7 @@ impl ClientOptionsObject {
         builder = builder
             .socket(options.socket)
             .websocket(options.websocket)
+            .keep_alive(options.keep_alive)
             .tls(options.tls);
         if let Some(reconnect) = options.reconnect {
             builder = builder.reconnect(reconnect);

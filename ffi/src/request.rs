@@ -49,6 +49,10 @@ impl RequestObject {
         }
     }
 
+    pub(crate) fn context(&self) -> &CallContext {
+        &self.context
+    }
+
     fn end(&self, answer: Result<String, Fault>) {
         if let Some(sender) = self.answer.lock().take() {
             // Nobody waits any more if the server has been stopped.
@@ -63,7 +67,11 @@ impl Drop for RequestObject {
     }
 }
 
-fn look<R>(request: *const witrpc_request, fallback: R, f: impl FnOnce(&RequestObject) -> R) -> R {
+pub(crate) fn look<R>(
+    request: *const witrpc_request,
+    fallback: R,
+    f: impl FnOnce(&RequestObject) -> R,
+) -> R {
     guard::value(fallback, || {
         Some(f(&*handle::get::<RequestObject>(request).ok()?))
     })

@@ -89,13 +89,13 @@ impl Object for ImplementationObject {
 }
 
 #[derive(Clone)]
-struct Options {
+pub(crate) struct Options {
     endpoints: Vec<String>,
     implementations: Vec<Implementation>,
     encryption: bool,
     access: Access,
     trace: Option<Arc<Trace>>,
-    limits: ServerLimits,
+    pub(crate) limits: ServerLimits,
     dedup: DedupOptions,
     strong_event_types: bool,
     tls: Option<TlsServerOptions>,
@@ -391,7 +391,7 @@ pub extern "C" fn witrpc_server_options_free(options: *mut witrpc_server_options
     });
 }
 
-fn change(
+pub(crate) fn change(
     options: *mut witrpc_server_options,
     f: impl FnOnce(&mut Options) -> Result<(), Failure>,
 ) -> i32 {
@@ -544,8 +544,8 @@ pub extern "C" fn witrpc_server_options_max_frame(
     })
 }
 
-/// Calls that run at the same time: of one connection (beyond it nothing more is read from that
-/// connection), and of all (beyond it calls are refused). Default 256 and 65,536.
+/// Calls that run at the same time: of one connection (beyond it they wait, see
+/// witrpc_server_options_max_waiting_bytes), and of all (beyond it calls are refused). Default 256 and 65,536.
 #[unsafe(no_mangle)]
 pub extern "C" fn witrpc_server_options_max_in_flight(
     options: *mut witrpc_server_options,
