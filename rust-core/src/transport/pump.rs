@@ -34,11 +34,11 @@ const LARGEST_ROOM: usize = 4 * 1024 * 1024;
 
 /// What a lock guards that bytes are sent from.
 pub(crate) trait Outbox {
-    /// The writer of the present connection.
-    fn writer(&mut self) -> Option<&mut Writer>;
+    /// The writer with this [id](Writer::id), if that connection still is.
+    fn writer(&mut self, id: u64) -> Option<&mut Writer>;
 
-    /// Moves bytes from the session into the writer by [`Writer::load`].
-    fn refill(&mut self);
+    /// Moves bytes from its session into the writer by [`Writer::load`].
+    fn refill(&mut self, id: u64);
 }
 
 /// The sending half of a connection.
@@ -129,6 +129,8 @@ pub(crate) struct Reader {
     /// How much is read at once.
     room: usize,
     max_frame: usize,
+    /// Bytes ever read.
+    read: u64,
     /// Where the transport has a ping.
     liveness: Option<Liveness>,
     stuck: Arc<Notify>,
@@ -176,6 +178,7 @@ pub(super) fn split(
         ending: None,
         room: IDLE_BUFFER,
         max_frame,
+        read: 0,
         liveness: layers.websocket.is_some().then(|| Liveness {
             options: websocket,
             heard: Instant::now(),
@@ -200,6 +203,11 @@ pub(super) fn split(
 }
 
 impl Writer {
+    /// Tells this connection from all others.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
     fn is_idle(&self) -> bool {
         !self.writing && !self.held && self.broken.is_none()
     }
@@ -223,6 +231,11 @@ impl Writer {
                 frames: size,
             });
         }
+    }
+
+    /// Bytes ever taken by the network.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
     }
 
     /// Bytes that wait for the network.
@@ -276,25 +289,25 @@ impl Writer {
     }
 }
 
-/// Writes what there is to write, unless somebody else does or will.
-pub(crate) fn flush<'a, O: Outbox>(outbox: &'a Mutex<O>, mut guard: MutexGuard<'a, O>) {
+/// Writes what there is to write on a connection, unless somebody else does or will.
+pub(crate) fn flush<'a, O: Outbox>(outbox: &'a Mutex<O>, mut guard: MutexGuard<'a, O>, id: u64) {
     loop {
-        let Some(writer) = guard.writer().filter(|w| w.is_idle()) else {
+        let Some(writer) = guard.writer(id).filter(|w| w.is_idle()) else {
             return;
         };
         if writer.wire.is_empty() {
-            guard.refill();
+            guard.refill(id);
         }
-        let Some(writer) = guard.writer().filter(|w| !w.wire.is_empty()) else {
+        let Some(writer) = guard.writer(id).filter(|w| !w.wire.is_empty()) else {
             return;
         };
-        let (id, half) = (writer.id, writer.half.clone());
+        let half = writer.half.clone();
         let mut bytes = std::mem::take(&mut writer.wire);
         writer.writing = true;
         drop(guard);
         let result = half.try_write(&bytes);
         guard = outbox.lock();
-        let Some(writer) = guard.writer().filter(|w| w.id == id) else {
+        let Some(writer) = guard.writer(id) else {
             return;
         };
         writer.writing = false;
@@ -346,12 +359,13 @@ impl Reader {
                         let clean = self.input.is_empty() && self.received.stream.is_empty();
                         return Err(if clean { Ending::Closed } else { Ending::HalfFrame });
                     }
+                    self.read += n as u64;
                     self.adapt(n);
                     return self.decode(outbox);
                 }
                 writable = self.write_half.writable(), if waits => {
                     writable.map_err(Ending::Io)?;
-                    flush(outbox, outbox.lock());
+                    flush(outbox, outbox.lock(), self.id);
                 }
                 () = self.stuck.notified() => {}
                 () = at(self.liveness.as_ref().map(Liveness::next)) => self.check_life(outbox)?,
@@ -400,7 +414,7 @@ impl Reader {
             writer.say(|layers, wire| layers.ping(wire))
         })
         .unwrap_or(Ok(()))?;
-        flush(outbox, outbox.lock());
+        flush(outbox, outbox.lock(), self.id);
         Ok(())
     }
 
@@ -420,6 +434,17 @@ impl Reader {
         frame::split(&mut self.received.stream, self.max_frame).map_err(Ending::BadLength)
     }
 
+    /// Bytes ever read.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.read
+    }
+
+    /// True if a part of a frame has come and the rest of it has not (never with WebSockets, which
+    /// keep parts to themselves).
+    pub(crate) fn has_half_a_frame(&self) -> bool {
+        !self.received.stream.is_empty()
+    }
+
     /// A new limit for frames that are read from now on, in bytes.
     pub(crate) fn set_max_frame<O: Outbox>(&mut self, outbox: &Mutex<O>, bytes: usize) {
         self.max_frame = bytes;
@@ -433,7 +458,26 @@ impl Reader {
     /// Sends what has waited since [`fill`](Self::fill).
     pub(crate) fn release<O: Outbox>(&self, outbox: &Mutex<O>) {
         with_writer(outbox, self.id, |writer| writer.held = false);
-        flush(outbox, outbox.lock());
+        flush(outbox, outbox.lock(), self.id);
+    }
+
+    /// Sends what has to be sent and reads nothing, until sending fails.
+    pub(crate) async fn send_only<O: Outbox>(&self, outbox: &Mutex<O>) -> Ending {
+        loop {
+            let waits = match look(outbox, self.id) {
+                Ok(look) => matches!(look, Look::Waits),
+                Err(ending) => return ending,
+            };
+            tokio::select! {
+                writable = self.write_half.writable(), if waits => {
+                    if let Err(error) = writable {
+                        return Ending::Io(error);
+                    }
+                    flush(outbox, outbox.lock(), self.id);
+                }
+                () = self.stuck.notified() => {}
+            }
+        }
     }
 
     /// Waits until the network has taken everything.
@@ -453,9 +497,9 @@ impl Reader {
     pub(crate) async fn finish<O: Outbox>(mut self, outbox: &Mutex<O>, text: &str) {
         {
             let mut outlet = outbox.lock();
-            if outlet.writer().is_some_and(|writer| writer.id == self.id) {
+            if outlet.writer(self.id).is_some() {
                 // Behind the leave-taking of a layer nothing can be said any more.
-                outlet.refill();
+                outlet.refill(self.id);
             }
         }
         with_writer(outbox, self.id, |writer| {
@@ -522,7 +566,7 @@ enum Look {
 
 fn look<O: Outbox>(outbox: &Mutex<O>, id: u64) -> Result<Look, Ending> {
     let mut guard = outbox.lock();
-    let Some(writer) = guard.writer().filter(|w| w.id == id) else {
+    let Some(writer) = guard.writer(id) else {
         return Ok(Look::Sent);
     };
     match writer.broken.take() {
@@ -538,7 +582,7 @@ fn with_writer<O: Outbox, R>(
     id: u64,
     change: impl FnOnce(&mut Writer) -> R,
 ) -> Option<R> {
-    outbox.lock().writer().filter(|w| w.id == id).map(change)
+    outbox.lock().writer(id).map(change)
 }
 
 async fn at(moment: Option<Instant>) {

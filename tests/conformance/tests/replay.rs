@@ -177,7 +177,7 @@ fn our_client_understands_what_the_recorded_server_said_and_asks_as_the_recorded
                 .build()
                 .unwrap();
             client.connect().await.unwrap();
-            assert!(!client.peer().unwrap().deduplicates);
+            assert!(!client.peer().unwrap().deduplicates());
             let echo = client.service_of(demo::contract());
             for call in &conversation.calls {
                 let place = format!("{name}: {} {}", line(call), arguments(call));
