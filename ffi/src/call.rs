@@ -8,7 +8,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use uuid::Uuid;
 use witrpc_core::Result as CoreResult;
-use witrpc_core::client::{CallBuilder, CancelHandle};
+use witrpc_core::client::{CallBuilder, CancelHandle, MethodLookup};
 use witrpc_core::wire::Arguments;
 
 use crate::buffer::{BufferObject, witrpc_buffer};
@@ -18,6 +18,7 @@ use crate::client_options::limit;
 use crate::error::{ErrorObject, witrpc_error};
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
+use crate::naming::lookup_of;
 use crate::status::witrpc_status;
 use crate::text;
 
@@ -58,6 +59,7 @@ struct Options {
     timeout: Option<Option<Duration>>,
     repeat: Repeat,
     invocation_id: Option<Uuid>,
+    lookup: Option<MethodLookup>,
     trace_context: Option<Arc<[u8]>>,
 }
 
@@ -111,11 +113,20 @@ pub extern "C" fn witrpc_call_options_free(options: *mut witrpc_call_options) {
 }
 
 fn change(options: *mut witrpc_call_options, f: impl FnOnce(&mut Options)) -> i32 {
+    try_change(options, |o| {
+        f(o);
+        Ok(())
+    })
+}
+
+fn try_change(
+    options: *mut witrpc_call_options,
+    f: impl FnOnce(&mut Options) -> Result<(), Failure>,
+) -> i32 {
     // SAFETY: there is no error object.
     let status = unsafe {
         guard::run::<CallOptionsObject>(options, std::ptr::null_mut(), || {
-            f(&mut handle::get::<CallOptionsObject>(options)?.0.lock());
-            Ok(())
+            f(&mut handle::get::<CallOptionsObject>(options)?.0.lock())
         })
     };
     status as i32
@@ -157,6 +168,18 @@ pub unsafe extern "C" fn witrpc_call_options_invocation_id(
     }
 }
 
+/// How the call says which method it means (witrpc_method_lookup). Default as the client is set.
+#[unsafe(no_mangle)]
+pub extern "C" fn witrpc_call_options_method_lookup(
+    options: *mut witrpc_call_options,
+    lookup: i32,
+) -> i32 {
+    try_change(options, |o| {
+        o.lookup = Some(lookup_of(lookup)?);
+        Ok(())
+    })
+}
+
 fn apply<'a>(
     mut call: CallBuilder<'a, ()>,
     options: *const witrpc_call_options,
@@ -177,6 +200,9 @@ fn apply<'a>(
     };
     if let Some(id) = options.invocation_id {
         call = call.invocation_id(id);
+    }
+    if let Some(lookup) = options.lookup {
+        call = call.lookup(lookup);
     }
     if let Some(context) = options.trace_context {
         call = call.trace_context(context);
@@ -243,7 +269,8 @@ unsafe fn empty(result: *mut *mut witrpc_buffer) {
 /// Calls a method and waits for its end.
 ///
 /// `method` is a line pasted from the C# interface, as "int Add(int a, int b)" (or, where the
-/// contract lists it, its name); `arguments` is a JSON array, as "[2, 3]"; sizes in bytes. `options`
+/// contract lists it, its name), with types for the type parameters of a generic method, as
+/// "int Echo<int>(int value)" or "T Echo<T>(T value) where T = int"; `arguments` is a JSON array, as "[2, 3]"; sizes in bytes. `options`
 /// may be NULL. On success `*result` is the result as JSON text ("null" for void), to be freed with
 /// witrpc_buffer_free; `result` may be NULL if it does not matter.
 ///

@@ -22,6 +22,10 @@ static void never_handler(void *u, witrpc_request *r) {
   witrpc_request_free(r);
 }
 static void never_provider(void *u, witrpc_token *t) { (void)u, (void)t; }
+static void never_check(void *u, witrpc_check *c) {
+  (void)u;
+  witrpc_check_free(c);
+}
 static bool never_validator(void *u, const char *t, const char *p, char *n, size_t s) {
   (void)u, (void)t, (void)p, (void)n, (void)s;
   return true;
@@ -63,11 +67,15 @@ static void client_option_functions(void *h) {
   witrpc_client_callbacks callbacks = WITRPC_CLIENT_CALLBACKS_INIT;
   INVALID(witrpc_client_options_add_endpoint(h, "tcp://a:1"));
   INVALID(witrpc_client_options_encryption(h, true));
+  INVALID(witrpc_client_options_method_lookup(h, WITRPC_LOOKUP_NAME));
+  INVALID(witrpc_client_options_type_names(h, WITRPC_TYPE_NAMES_STRONG));
   INVALID(witrpc_client_options_token(h, "t"));
   INVALID(witrpc_client_options_token_file(h, "f"));
   destroys = 0;
   INVALID(witrpc_client_options_token_provider(h, never_provider, NULL, count_destroy));
-  CHECK(destroys == 1);
+  INVALID(witrpc_client_options_token_provider_async(h, never_provider, NULL, count_destroy));
+  CHECK(destroys == 2);
+  INVALID(witrpc_client_options_codec(h, WITRPC_CODEC_JSON));
   INVALID(witrpc_client_options_connect_timeout_ms(h, 1));
   INVALID(witrpc_client_options_attempt_timeout_ms(h, 1));
   INVALID(witrpc_client_options_max_frame(h, 1));
@@ -77,6 +85,9 @@ static void client_option_functions(void *h) {
   INVALID(witrpc_client_options_ping(h, 1, 1));
   INVALID(witrpc_client_options_user_timeout_ms(h, 1));
   INVALID(witrpc_client_options_tls_authorities(h, "x", 1));
+  INVALID(witrpc_client_options_tls_authorities_file(h, "x"));
+  INVALID(witrpc_client_options_tls_system_authorities(h, true));
+  INVALID(witrpc_client_options_tls_identity_files(h, "c", "k"));
   INVALID(witrpc_client_options_tls_server_name(h, "x"));
   INVALID(witrpc_client_options_tls_pin(h, (const uint8_t *)"0123456789abcdef0123456789abcdef"));
   INVALID(witrpc_client_options_tls_identity(h, "x", 1, "x", 1));
@@ -150,8 +161,13 @@ static void server_option_functions(void *h) {
   INVALID(witrpc_server_options_token_file(h, "f"));
   destroys = 0;
   INVALID(witrpc_server_options_validator(h, never_validator, NULL, count_destroy));
+  INVALID(witrpc_server_options_validator_async(h, never_check, NULL, count_destroy));
   INVALID(witrpc_server_options_on_execute(h, never_execute, NULL, count_destroy));
-  CHECK(destroys == 2);
+  CHECK(destroys == 3);
+  INVALID(witrpc_server_options_codec(h, WITRPC_CODEC_JSON));
+  INVALID(witrpc_server_options_keepalive(h, 1, 1, 1));
+  INVALID(witrpc_server_options_user_timeout_ms(h, 1));
+  INVALID(witrpc_server_options_tls_files(h, "c", "k", NULL));
   INVALID(witrpc_server_options_max_clients(h, 1));
   INVALID(witrpc_server_options_max_frame(h, 1, 1));
   INVALID(witrpc_server_options_max_in_flight(h, 1, 1));
@@ -188,6 +204,7 @@ static void other_functions(void *h) {
   INVALID(witrpc_call_options_timeout_ms(h, 1));
   INVALID(witrpc_call_options_idempotent(h));
   INVALID(witrpc_call_options_deduplicated(h));
+  INVALID(witrpc_call_options_method_lookup(h, WITRPC_LOOKUP_NAME));
   INVALID(witrpc_call_options_trace_context(h, "t"));
   INVALID(witrpc_call_options_trace_context_n(h, "t", 1));
   INVALID(witrpc_call_options_invocation_id(h, (const uint8_t *)"0123456789abcdef"));
@@ -197,6 +214,12 @@ static void other_functions(void *h) {
   CHECK(witrpc_subscription_dropped(h) == 0);
   witrpc_subscription_free(h);
   INVALID(witrpc_token_answer(h, "t", 1));
+  INVALID(witrpc_token_fail(h, "no"));
+  witrpc_token_free(h);
+  CHECK(witrpc_check_token(h) == NULL && witrpc_check_peer(h) == NULL);
+  INVALID(witrpc_check_accept(h, "a"));
+  INVALID(witrpc_check_refuse(h));
+  witrpc_check_free(h);
   INVALID(witrpc_implementation_of(h, &implementation, NULL));
   witrpc_contract_free(h);
   destroys = 0;
@@ -205,6 +228,7 @@ static void other_functions(void *h) {
   witrpc_implementation_free(h);
   CHECK(witrpc_request_method(h) == NULL && witrpc_request_arguments(h) == NULL);
   CHECK(witrpc_request_principal(h) == NULL && witrpc_request_peer(h) == NULL);
+  CHECK(witrpc_request_type_argument(h, 0) == NULL);
   INVALID(witrpc_request_invocation_id(h, id));
   size_t size = 7;
   CHECK(!witrpc_request_is_cancelled(h));
@@ -328,6 +352,11 @@ static void missing_arguments(void) {
   WRONG(witrpc_client_options_mark_idempotent(options, NULL));
   WRONG(witrpc_client_options_mark_deduplicated(options, NULL));
   WRONG(witrpc_client_options_tls_authorities(options, NULL, 1));
+  WRONG(witrpc_client_options_tls_authorities_file(options, NULL));
+  WRONG(witrpc_client_options_tls_identity_files(options, NULL, NULL));
+  WRONG(witrpc_client_options_tls_identity_files(options, "c", BAD_TEXT));
+  WRONG(witrpc_client_options_codec(options, 5));
+  WRONG(witrpc_client_options_codec(options, -1));
   WRONG(witrpc_client_options_tls_server_name(options, NULL));
   WRONG(witrpc_client_options_tls_pin(options, NULL));
   WRONG(witrpc_client_options_tls_identity(options, NULL, 1, NULL, 1));
@@ -335,6 +364,8 @@ static void missing_arguments(void) {
   WRONG(witrpc_client_options_callbacks(options, &unsized_callbacks));
   WRONG(witrpc_client_options_reconnect_jitter(options, 4, false));
   WRONG(witrpc_client_options_retry_jitter(options, -1));
+  WRONG(witrpc_client_options_method_lookup(options, 3));
+  WRONG(witrpc_client_options_type_names(options, -1));
   WRONG(witrpc_client_options_retry_delays(options, 1, 1, 3, 1.0));
   destroys = 0;
   WRONG(witrpc_client_options_token_provider(options, NULL, NULL, count_destroy));
@@ -363,6 +394,7 @@ static void missing_arguments(void) {
   WRONG(witrpc_call_options_new(NULL));
   witrpc_call_options_new(&call_options);
   WRONG(witrpc_call_options_invocation_id(call_options, NULL));
+  WRONG(witrpc_call_options_method_lookup(call_options, 3));
   WRONG(witrpc_call_options_trace_context(call_options, NULL));
   WRONG(witrpc_call_options_trace_context_n(call_options, NULL, 1));
   WRONG(witrpc_call_options_trace_context(call_options, BAD_TEXT));
@@ -371,6 +403,10 @@ static void missing_arguments(void) {
   WRONG(witrpc_contract_from_json("{}", &contract, NULL));
   WRONG(witrpc_contract_from_json("{\"contract\":\"Demo.IX\"}", NULL, NULL));
   WRONG(witrpc_contract_from_json_n(NULL, 2, &contract, NULL));
+  WRONG(witrpc_contract_from_file(NULL, &contract, NULL));
+  WRONG(witrpc_contract_from_file("/no/such/file", &contract, NULL));
+  WRONG(witrpc_contract_from_file("/", &contract, NULL));
+  WRONG(witrpc_contract_from_file("tests/vectors/values.json", &contract, NULL));
   WRONG(witrpc_implementation_new(NULL, &implementation, NULL));
   WRONG(witrpc_implementation_new("not a name", &implementation, NULL));
   WRONG(witrpc_implementation_new("Demo.IX", NULL, NULL));
@@ -385,6 +421,12 @@ static void missing_arguments(void) {
   WRONG(witrpc_server_options_tls(server_options, NULL, 1, NULL, 1, NULL, 1));
   WRONG(witrpc_server_options_token_file(server_options, NULL));
   WRONG(witrpc_server_options_validator(server_options, NULL, NULL, NULL));
+  WRONG(witrpc_server_options_validator_async(server_options, NULL, NULL, NULL));
+  WRONG(witrpc_server_options_codec(server_options, 5));
+  WRONG(witrpc_server_options_codec(server_options, -1));
+  WRONG(witrpc_server_options_tls_files(server_options, NULL, "k", NULL));
+  WRONG(witrpc_server_options_tls_files(server_options, "c", BAD_TEXT, NULL));
+  WRONG(witrpc_server_options_tls_files(server_options, "c", "k", BAD_TEXT));
   WRONG(witrpc_server_options_on_execute(server_options, NULL, NULL, NULL));
   WRONG(witrpc_server_endpoint(server, 99, NULL));
   WRONG(witrpc_server_raise(server, NULL, NULL, NULL, NULL));
@@ -504,6 +546,8 @@ static void misuse_inside_a_handler(void *user_data, witrpc_request *request) {
   WRONG(witrpc_request_raise(request, NULL, "[]", NULL));
   WRONG(witrpc_request_raise(request, "event Action<int> E", "[\"x\"]", NULL));
   CHECK(text_is(witrpc_request_method(request), "Misuse"));
+  CHECK(witrpc_request_type_argument(request, 0) == NULL);
+  CHECK(witrpc_request_type_argument(request, SIZE_MAX) == NULL);
   CHECK(text_is(witrpc_request_principal(request), ""));
   CHECK(!witrpc_request_is_cancelled(request));
   CHECK(witrpc_request_wait_cancelled(request, 1) == WITRPC_TIMEOUT);

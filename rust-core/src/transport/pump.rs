@@ -495,6 +495,13 @@ impl Reader {
     /// Takes leave, says that nothing more will be sent, and waits for the peer to say the same: a
     /// socket that is closed with unread bytes in it would take back what was sent last.
     pub(crate) async fn finish<O: Outbox>(mut self, outbox: &Mutex<O>, text: &str) {
+        {
+            let mut outlet = outbox.lock();
+            if outlet.writer(self.id).is_some() {
+                // Behind the leave-taking of a layer nothing can be said any more.
+                outlet.refill(self.id);
+            }
+        }
         with_writer(outbox, self.id, |writer| {
             let _ = writer.say(|layers, wire| {
                 layers.farewell(text, wire);
