@@ -67,7 +67,7 @@ struct Waiting {
     sent: Time,
 }
 
-/// See the [module](self).
+/// When to ping the peer of one connection, and when its silence means death.
 #[derive(Debug)]
 pub struct KeepAlive {
     /// `None`: the peer is never pinged, and never dead.
