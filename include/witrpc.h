@@ -47,7 +47,7 @@
 #define WITRPC_CLIENT_CALLBACKS_INIT { sizeof(witrpc_client_callbacks), 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /** How a witrpc_client_stats begins. */
-#define WITRPC_CLIENT_STATS_INIT { sizeof(witrpc_client_stats), 0, 0, 0, 0 }
+#define WITRPC_CLIENT_STATS_INIT { sizeof(witrpc_client_stats), 0, 0, 0, 0, 0, 0 }
 
 /** How a witrpc_server_stats begins. */
 #define WITRPC_SERVER_STATS_INIT { sizeof(witrpc_server_stats), 0, 0, 0, 0, 0, 0 }
@@ -518,6 +518,15 @@ typedef struct witrpc_client_stats {
    * Calls that wait for the link or for room now.
    */
   uint64_t queued;
+  /**
+   * How long the last ping and its answer took, in µs; -1 without a link, with a .NET server, and
+   * before the first answer.
+   */
+  int64_t round_trip_us;
+  /**
+   * How long ago the server gave its last sign of life, in ms; -1 without a link.
+   */
+  int64_t silence_ms;
 } witrpc_client_stats;
 
 /**
@@ -844,8 +853,9 @@ int32_t witrpc_service_start_encoded(const struct witrpc_service *service,
                                      struct witrpc_error **error);
 
 /**
- * Ends a call with WITRPC_CANCELLED, unless it has ended. What is on its way may still be
- * executed. Never blocks; any thread, any callback.
+ * Ends a call with WITRPC_CANCELLED, unless it has ended. What is on its way may still be executed;
+ * a libwitrpc server is told that nobody waits for it any more (see witrpc_request_is_cancelled).
+ * Never blocks; any thread, any callback.
  */
 int32_t witrpc_call_cancel(const struct witrpc_call *call);
 
@@ -1484,6 +1494,79 @@ uint64_t witrpc_subscription_dropped(const struct witrpc_subscription *subscript
 void witrpc_subscription_free(struct witrpc_subscription *subscription);
 
 /**
+ * How the death of a libwitrpc server is noticed that the network does not tell of, a frozen process
+ * for instance: silence before a ping in ms (WITRPC_NO_TIMEOUT = no pings, and no round-trip time),
+ * and silence after it until the link is dead. Neither may be 0. Default 15,000 and 20,000. A .NET
+ * server knows no ping.
+ */
+int32_t witrpc_client_options_ping(struct witrpc_client_options *options,
+                                   uint64_t interval_ms,
+                                   uint64_t timeout_ms);
+
+/**
+ * The same for libwitrpc clients of a server. Default 15,000 and 20,000.
+ */
+int32_t witrpc_server_options_ping(struct witrpc_server_options *options,
+                                   uint64_t interval_ms,
+                                   uint64_t timeout_ms);
+
+/**
+ * How long libwitrpc clients that are refused for load are told to wait before another try, in ms.
+ * Default 1,000.
+ */
+int32_t witrpc_server_options_retry_after_ms(struct witrpc_server_options *options,
+                                             uint64_t ms);
+
+/**
+ * How long the server asks to wait before another try, in ms; WITRPC_NO_TIMEOUT if it did not say.
+ * A retry policy waits at least that long. Any thread.
+ */
+uint64_t witrpc_error_retry_after_ms(const struct witrpc_error *error);
+
+/**
+ * What the tracing of a libwitrpc server's handler is to know, as W3C's traceparent: `size` bytes,
+ * at most 1,024, opaque to this library. Size 0 = nothing. WITRPC_INVALID_ARGUMENT if it is longer.
+ */
+int32_t witrpc_call_options_trace_context_n(struct witrpc_call_options *options,
+                                            const char *context,
+                                            size_t size);
+
+/**
+ * The same with a NUL-terminated text.
+ */
+int32_t witrpc_call_options_trace_context(struct witrpc_call_options *options,
+                                          const char *context);
+
+/**
+ * True once all who waited for the answer of a call have taken it back (cancelled it, or given up):
+ * what its handler comes to is of no use to anybody. A handler that takes long should look now and
+ * then. Only libwitrpc clients take calls back. False for a bad handle. Never blocks.
+ */
+bool witrpc_request_is_cancelled(const struct witrpc_request *request);
+
+/**
+ * Waits until a call has been taken back, for at most `timeout_ms` (or WITRPC_NO_TIMEOUT).
+ * WITRPC_TIMEOUT if it was not. The request may be ended by another thread meanwhile. Blocks; on the
+ * handler's thread or one of your own, not on one that must not block.
+ */
+int32_t witrpc_request_wait_cancelled(const struct witrpc_request *request,
+                                      uint64_t timeout_ms);
+
+/**
+ * How long the caller of a call still waits, in ms: 0 once its time is over; WITRPC_NO_TIMEOUT if it
+ * told nothing (a .NET client never does), and for a bad handle. Never blocks.
+ */
+uint64_t witrpc_request_remaining_ms(const struct witrpc_request *request);
+
+/**
+ * What the caller's tracing wants to be known, as W3C's traceparent: writes its size in bytes to
+ * `*size` (may be NULL) and returns it, valid until the request is ended; it is not NUL-terminated.
+ * NULL and size 0 if there is none, and for a bad handle. Never blocks.
+ */
+const uint8_t *witrpc_request_trace_context(const struct witrpc_request *request,
+                                            size_t *size);
+
+/**
  * Ends everything that the library runs: closes all clients, stops all servers at once, waits for
  * callbacks and destroys to return, and ends the library's threads. What is asked of old clients
  * and servers afterwards is refused as WITRPC_CLOSED; new ones start the library again. A program
@@ -1638,6 +1721,39 @@ int32_t witrpc_server_stop(const struct witrpc_server *server,
 void witrpc_server_free(struct witrpc_server *server);
 
 /**
+ * What is accepted of connections that are not authorised yet: bytes of all messages of one of them,
+ * and how many there may be at the same time from one address (of IPv6: from one /64 network; 0 =
+ * no such limit). Default 128 KiB and 1,000.
+ */
+int32_t witrpc_server_options_strangers(struct witrpc_server_options *options,
+                                        size_t bytes,
+                                        size_t per_address);
+
+/**
+ * Connections at the same time from one address (of IPv6: from one /64 network), authorised or not;
+ * one more is closed at once. 0 = no such limit, the default: many clients may come from behind one
+ * address.
+ */
+int32_t witrpc_server_options_max_clients_per_address(struct witrpc_server_options *options,
+                                                      size_t clients);
+
+/**
+ * Bytes of calls of one connection that may wait for others of it to end; beyond it nothing more is
+ * read from that connection. Default 1 MiB.
+ */
+int32_t witrpc_server_options_max_waiting_bytes(struct witrpc_server_options *options,
+                                                size_t bytes);
+
+/**
+ * Bytes a second at least of a message that a client has begun to send, and of what it is being
+ * sent, over a window of time in ms; who is slower is closed. 0 bytes = no such limit. Default 240
+ * over 30,000 ms. Of messages on their way in, those over WebSockets are not measured.
+ */
+int32_t witrpc_server_options_min_rate(struct witrpc_server_options *options,
+                                       uint32_t bytes_per_second,
+                                       uint64_t window_ms);
+
+/**
  * Starts an implementation of a contract of which only the name is known (NUL-terminated, as
  * "Demo.IEcho"); its methods are declared by the lines of their handlers. On success `*out` is a new
  * handle, to be freed with witrpc_implementation_free.
@@ -1723,8 +1839,8 @@ int32_t witrpc_server_options_max_frame(struct witrpc_server_options *options,
                                         size_t handshake_bytes);
 
 /**
- * Calls that run at the same time: of one connection (beyond it nothing more is read from that
- * connection), and of all (beyond it calls are refused). Default 256 and 65,536.
+ * Calls that run at the same time: of one connection (beyond it they wait, see
+ * witrpc_server_options_max_waiting_bytes), and of all (beyond it calls are refused). Default 256 and 65,536.
  */
 int32_t witrpc_server_options_max_in_flight(struct witrpc_server_options *options,
                                             size_t per_connection,

@@ -10,6 +10,7 @@ use witrpc_core::codec::Codec;
 use witrpc_core::resilience::backoff::{BackoffType, Jitter};
 use witrpc_core::resilience::budget::BudgetOptions;
 use witrpc_core::resilience::reconnect::ReconnectOptions;
+use witrpc_core::session::KeepAliveOptions;
 use witrpc_core::transport::{SocketOptions, WebSocketOptions};
 use witrpc_core::{Error, Result as CoreResult};
 
@@ -129,6 +130,7 @@ pub(crate) struct Options {
     socket: SocketOptions,
     websocket: WebSocketOptions,
     pub(crate) tls: ClientTls,
+    pub(crate) keep_alive: Option<KeepAliveOptions>,
     reconnect: Option<ReconnectOptions>,
     retry: Option<RetryPolicy>,
     callbacks: Option<Arc<Callbacks>>,
@@ -246,6 +248,7 @@ impl Options {
             socket: SocketOptions::default(),
             websocket: WebSocketOptions::default(),
             tls: ClientTls::default(),
+            keep_alive: Some(KeepAliveOptions::default()),
             reconnect: None,
             retry: None,
             callbacks: None,
@@ -292,6 +295,7 @@ impl ClientOptionsObject {
         builder = builder
             .socket(options.socket)
             .websocket(options.websocket)
+            .keep_alive(options.keep_alive)
             .tls(options.tls.load()?);
         if let Some(reconnect) = options.reconnect {
             builder = builder.reconnect(reconnect);

@@ -52,6 +52,10 @@ impl RequestObject {
         }
     }
 
+    pub(crate) fn context(&self) -> &CallContext {
+        &self.context
+    }
+
     fn end(&self, answer: Result<String, Fault>) {
         if let Some(sender) = self.answer.lock().take() {
             // Nobody waits any more if the server has been stopped.

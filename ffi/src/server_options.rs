@@ -84,7 +84,7 @@ pub(crate) struct Options {
     pub(crate) encryption: bool,
     pub(crate) access: Access,
     trace: Option<Arc<Trace>>,
-    limits: ServerLimits,
+    pub(crate) limits: ServerLimits,
     dedup: DedupOptions,
     strong_event_types: bool,
     pub(crate) tls: Option<ServerTls>,
@@ -427,8 +427,8 @@ pub extern "C" fn witrpc_server_options_max_frame(
     })
 }
 
-/// Calls that run at the same time: of one connection (beyond it nothing more is read from that
-/// connection), and of all (beyond it calls are refused). Default 256 and 65,536.
+/// Calls that run at the same time: of one connection (beyond it they wait, see
+/// witrpc_server_options_max_waiting_bytes), and of all (beyond it calls are refused). Default 256 and 65,536.
 #[unsafe(no_mangle)]
 pub extern "C" fn witrpc_server_options_max_in_flight(
     options: *mut witrpc_server_options,

@@ -82,6 +82,7 @@ static void client_option_functions(void *h) {
   INVALID(witrpc_client_options_queue_limits(h, 1, 1));
   INVALID(witrpc_client_options_max_in_flight(h, 1));
   INVALID(witrpc_client_options_keepalive(h, 1, 1, 1));
+  INVALID(witrpc_client_options_ping(h, 1, 1));
   INVALID(witrpc_client_options_user_timeout_ms(h, 1));
   INVALID(witrpc_client_options_tls_authorities(h, "x", 1));
   INVALID(witrpc_client_options_tls_authorities_file(h, "x"));
@@ -173,6 +174,12 @@ static void server_option_functions(void *h) {
   INVALID(witrpc_server_options_ordered_per_connection(h));
   INVALID(witrpc_server_options_handshake_timeout_ms(h, 1));
   INVALID(witrpc_server_options_max_unsent_bytes(h, 1));
+  INVALID(witrpc_server_options_ping(h, 1, 1));
+  INVALID(witrpc_server_options_retry_after_ms(h, 1));
+  INVALID(witrpc_server_options_strangers(h, 1, 1));
+  INVALID(witrpc_server_options_max_clients_per_address(h, 1));
+  INVALID(witrpc_server_options_max_waiting_bytes(h, 1));
+  INVALID(witrpc_server_options_min_rate(h, 1, 1));
   INVALID(witrpc_server_options_dedup(h, 1, 1, 1, 1));
   INVALID(witrpc_server_options_strong_event_types(h, true));
   INVALID(witrpc_server_options_tls(h, "x", 1, "x", 1, NULL, 0));
@@ -189,6 +196,7 @@ static void other_functions(void *h) {
   CHECK(witrpc_error_name(h) == NULL && witrpc_error_message(h) == NULL);
   CHECK(witrpc_error_details(h) == NULL && witrpc_error_outcome(h) == -1);
   CHECK(witrpc_error_attempts(h) == 0 && !witrpc_error_retryable(h));
+  CHECK(witrpc_error_retry_after_ms(h) == WITRPC_NO_TIMEOUT);
   witrpc_error_free(h);
   CHECK(witrpc_buffer_data(h) == NULL && witrpc_buffer_size(h) == 0);
   CHECK(witrpc_buffer_text(h) == NULL && witrpc_buffer_retain(h) == NULL);
@@ -197,6 +205,8 @@ static void other_functions(void *h) {
   INVALID(witrpc_call_options_idempotent(h));
   INVALID(witrpc_call_options_deduplicated(h));
   INVALID(witrpc_call_options_method_lookup(h, WITRPC_LOOKUP_NAME));
+  INVALID(witrpc_call_options_trace_context(h, "t"));
+  INVALID(witrpc_call_options_trace_context_n(h, "t", 1));
   INVALID(witrpc_call_options_invocation_id(h, (const uint8_t *)"0123456789abcdef"));
   witrpc_call_options_free(h);
   INVALID(witrpc_call_cancel(h));
@@ -220,6 +230,12 @@ static void other_functions(void *h) {
   CHECK(witrpc_request_principal(h) == NULL && witrpc_request_peer(h) == NULL);
   CHECK(witrpc_request_type_argument(h, 0) == NULL);
   INVALID(witrpc_request_invocation_id(h, id));
+  size_t size = 7;
+  CHECK(!witrpc_request_is_cancelled(h));
+  INVALID(witrpc_request_wait_cancelled(h, 1));
+  CHECK(witrpc_request_remaining_ms(h) == WITRPC_NO_TIMEOUT);
+  CHECK(witrpc_request_trace_context(h, &size) == NULL && size == 0);
+  CHECK(witrpc_request_trace_context(h, NULL) == NULL);
   INVALID(witrpc_request_reply(h, "1", NULL));
   INVALID(witrpc_request_reply_n(h, "1", 1, NULL));
   INVALID(witrpc_request_fail(h, "no", NULL));
@@ -322,7 +338,7 @@ static void missing_arguments(void) {
   witrpc_server_options *server_options = NULL;
   witrpc_contract *contract = NULL;
   witrpc_subscription *subscription = NULL;
-  witrpc_client_stats small = { 3, 0, 0, 0, 0 };
+  witrpc_client_stats small = { 3, 0, 0, 0, 0, 0, 0 };
   witrpc_client_callbacks unsized_callbacks = WITRPC_CLIENT_CALLBACKS_INIT;
   unsized_callbacks.struct_size = 0;
   witrpc_client_options *no_options = NULL;
@@ -355,6 +371,11 @@ static void missing_arguments(void) {
   WRONG(witrpc_client_options_token_provider(options, NULL, NULL, count_destroy));
   CHECK(destroys == 1);
   WRONG(witrpc_client_new(options, NULL, NULL));
+  witrpc_client_options *never_ping = quick_options();
+  witrpc_client *no_client = NULL;
+  CHECK(witrpc_client_options_ping(never_ping, 0, 1) == WITRPC_OK);
+  WRONG(witrpc_client_new(never_ping, &no_client, NULL));
+  witrpc_client_options_free(never_ping);
   WRONG(witrpc_client_wait_state(client, 17, 0));
   WRONG(witrpc_client_stats_get(client, NULL));
   WRONG(witrpc_client_stats_get(client, &small));
@@ -374,6 +395,10 @@ static void missing_arguments(void) {
   witrpc_call_options_new(&call_options);
   WRONG(witrpc_call_options_invocation_id(call_options, NULL));
   WRONG(witrpc_call_options_method_lookup(call_options, 3));
+  WRONG(witrpc_call_options_trace_context(call_options, NULL));
+  WRONG(witrpc_call_options_trace_context_n(call_options, NULL, 1));
+  WRONG(witrpc_call_options_trace_context(call_options, BAD_TEXT));
+  CHECK(witrpc_call_options_trace_context_n(call_options, NULL, 0) == WITRPC_OK);
   WRONG(witrpc_contract_from_json(NULL, &contract, NULL));
   WRONG(witrpc_contract_from_json("{}", &contract, NULL));
   WRONG(witrpc_contract_from_json("{\"contract\":\"Demo.IX\"}", NULL, NULL));
@@ -524,6 +549,8 @@ static void misuse_inside_a_handler(void *user_data, witrpc_request *request) {
   CHECK(witrpc_request_type_argument(request, 0) == NULL);
   CHECK(witrpc_request_type_argument(request, SIZE_MAX) == NULL);
   CHECK(text_is(witrpc_request_principal(request), ""));
+  CHECK(!witrpc_request_is_cancelled(request));
+  CHECK(witrpc_request_wait_cancelled(request, 1) == WITRPC_TIMEOUT);
   CHECK(contains(witrpc_request_peer(request), "127.0.0.1:"));
   CHECK(witrpc_request_reply(request, NULL, NULL) == WITRPC_OK);
   INVALID(witrpc_request_reply(request, NULL, NULL));

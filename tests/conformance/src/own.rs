@@ -68,6 +68,23 @@ impl Own {
             .map_or(0, |server| server.stats().executed)
     }
 
+    /// Waits until so many handlers run.
+    pub fn running(&self, count: usize) {
+        let begun = std::time::Instant::now();
+        while self.server.as_ref().map(|server| server.stats().running) != Some(count) {
+            assert!(begun.elapsed() < crate::WATCHDOG, "not {count} running");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Stops it in order, on a thread of its own; says whether everything finished.
+    pub fn stop(mut self) -> std::thread::JoinHandle<bool> {
+        std::thread::spawn(move || {
+            let server = self.server.take();
+            server.is_some_and(|server| self.runtime.block_on(server.stop(crate::WATCHDOG)))
+        })
+    }
+
     /// Drives something on the server's runtime.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.runtime.block_on(future)
