@@ -22,10 +22,11 @@ use super::cancellation::CancellationToken;
 use super::connection::Connection;
 use super::handler::{CallContext, Execution, Fault, Handler, HandlerFuture};
 use super::inbox::Arrived;
+use super::lookup::Services;
 use super::publish::Publisher;
-use super::service::{Registered, Services};
 use super::validator::{Checked, Credentials, Validator, Verdict};
 use crate::codec::{Codec, CodecError, Value};
+use crate::contract::Method;
 use crate::resilience::dedup::{
     Admission, CallId, DedupOptions, DedupStats, Numbered, Table, Ticket,
 };
@@ -225,9 +226,12 @@ impl Dispatch {
             .flatten()
             .map(|blob| blob.clone().unwrap_or_default())
             .collect();
-        let digest = digest(&found, &blobs);
+        let digest = digest(&found.method, &blobs);
         let decoded = match &found.handler {
-            Handler::Blobs(_) => Ok(Input::Blobs(blobs)),
+            Handler::Blobs(_) => found
+                .method
+                .check_count(blobs.len())
+                .map(|()| Input::Blobs(blobs)),
             Handler::Json(_) => found
                 .method
                 .decode_args_json(self.codec, &blobs)
@@ -258,9 +262,9 @@ impl Dispatch {
             id: arrived.id,
             ticket,
             input,
-            handler: found.handler.clone(),
+            handler: found.handler,
             context: CallContext {
-                method: found.method.clone(),
+                method: found.method,
                 invocation_id: request.invocation_id,
                 principal,
                 peer: connection.peer(),
@@ -531,10 +535,10 @@ fn numbered(connection: &Connection, fields: &Extension) -> Option<Numbered> {
 }
 
 /// Stands for a method and its arguments.
-fn digest(found: &Registered, blobs: &[Bytes]) -> u64 {
+fn digest(method: &Method, blobs: &[Bytes]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    match found.method.method_id() {
-        0 => found.method.to_string().hash(&mut hasher),
+    match method.method_id() {
+        0 => (method.contract_id(), method.to_string()).hash(&mut hasher),
         id => id.hash(&mut hasher),
     }
     blobs.hash(&mut hasher);
