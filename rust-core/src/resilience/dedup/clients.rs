@@ -9,6 +9,7 @@ use hashbrown::{Equivalent, HashMap};
 use slab::Slab;
 use uuid::Uuid;
 
+use crate::mutant::{Mutant, planted};
 use crate::time::Time;
 
 /// Gaps between forgotten numbers that are remembered for one client. The gaps of an honest one are
@@ -155,6 +156,7 @@ impl Clients {
     /// Raises the mark of a client to what it states. Returns its records below the mark, which
     /// are no longer followed here.
     pub(super) fn advance(&mut self, slot: ClientSlot, first_unfinished: u64) -> Vec<usize> {
+        let first_unfinished = first_unfinished + u64::from(planted(Mutant::MarkTooHigh));
         let client = &mut self.clients[slot.0];
         client.mark = client.mark.max(first_unfinished);
         client.forgotten.cut(client.mark);

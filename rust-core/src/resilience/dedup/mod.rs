@@ -20,6 +20,8 @@
 
 mod clients;
 mod records;
+#[doc(hidden)]
+pub mod states;
 mod tombstones;
 
 use std::sync::Arc;
@@ -31,6 +33,7 @@ use uuid::Uuid;
 use self::clients::{ClientSlot, Clients};
 use self::records::{Record, Records, State};
 use self::tombstones::Tombstones;
+use crate::mutant::{Mutant, planted};
 use crate::time::Time;
 
 /// Bounds of the table.
@@ -197,11 +200,12 @@ impl<W> Table<W> {
             return Admission::OutcomeUnknown;
         }
         if let Some(record) = self.records.find(&call.principal, call.invocation) {
-            if record.digest != digest {
+            if record.digest != digest && !planted(Mutant::DigestIgnored) {
                 self.stats.mismatched += 1;
                 return Admission::Mismatch;
             }
             return match &mut record.state {
+                State::Running(_) if planted(Mutant::TwinRefused) => Admission::Full,
                 State::Running(waiters) => {
                     waiters.push(waiter);
                     self.stats.attached += 1;
@@ -232,7 +236,10 @@ impl<W> Table<W> {
         {
             self.clients.began(slot, number);
         }
-        if self.records.len() >= self.options.max_records && !self.evict_oldest() {
+        if self.records.len() >= self.options.max_records
+            && !self.evict_oldest()
+            && !planted(Mutant::RunningEvicted)
+        {
             self.stats.refused += 1;
             return Admission::Full;
         }
@@ -358,7 +365,10 @@ impl<W> Table<W> {
     fn forget(&mut self, ticket: usize) -> Record<W> {
         let record = self.records.remove(ticket);
         if let Some((slot, number)) = record.numbered {
-            self.clients.forget(slot, number);
+            match planted(Mutant::TimeForgotten) {
+                true => self.clients.remove(slot, number),
+                false => self.clients.forget(slot, number),
+            }
         }
         record
     }

@@ -445,3 +445,114 @@ fn a_call_whose_answer_is_lost_is_unknown_to_its_twins() {
         Admission::OutcomeUnknown
     );
 }
+
+/// Brings a call into a state, lets an event happen and looks at what came of it: the reply, and
+/// the state by what a twin is told.
+fn happens(from: states::State, event: states::Event) -> (states::Reply, states::State) {
+    use states::{Event, Reply, State};
+    let is_numbered = event != Event::TimeOverUnnumbered;
+    let call = match is_numbered {
+        true => numbered(1, 1),
+        false => call("p", 1),
+    };
+    let mut table = table(|o| {
+        o.max_records = 2;
+        o.max_answer = 10;
+    });
+    let mut now = at(0);
+    let mut ticket = None;
+    let mut other = run(&mut table, now, &super::tests::call("q", 9));
+    if from != State::New {
+        ticket = Some(run(&mut table, now, &call));
+    }
+    if let (State::Done | State::Forgotten, Some(ended)) = (from, ticket)
+        && event != Event::End
+    {
+        table.finish(now, ended, &answer("a"));
+    }
+    if from == State::Forgotten {
+        match event {
+            Event::End => {
+                table.begin(now, &numbered(9, 9), 1, 0, false);
+            }
+            _ => assert!(table.evict_oldest()),
+        }
+    }
+    let begin = |table: &mut Table<u32>, now, digest, room| match table
+        .begin(now, &call, digest, 7, room)
+    {
+        Admission::New(_) => Reply::Runs,
+        Admission::Attached => Reply::Attached,
+        Admission::Replay(bytes) => {
+            assert_eq!(bytes, answer("a"));
+            Reply::StoredAnswer
+        }
+        Admission::OutcomeUnknown => Reply::Unknown,
+        Admission::Mismatch => Reply::Mismatch,
+        Admission::Full | Admission::NoRoom => Reply::Refused,
+    };
+    if from == State::Running {
+        assert_eq!(begin(&mut table, now, 1, true), Reply::Attached);
+    }
+    let reply = match event {
+        Event::Call => begin(&mut table, now, 1, true),
+        Event::CallWithoutRoom => begin(&mut table, now, 1, false),
+        Event::OtherCall => begin(&mut table, now, 2, true),
+        Event::End | Event::EndWithoutAnswer => {
+            let text = match event {
+                Event::End => "a",
+                _ => "more than is kept",
+            };
+            let waiters = table.finish(now, ticket.take().unwrap(), &answer(text));
+            assert_eq!(waiters, vec![7; usize::from(from == State::Running)]);
+            Reply::AnswerToAll
+        }
+        Event::Refusal => {
+            assert_eq!(table.abandon(ticket.take().unwrap()), [7]);
+            Reply::Refused
+        }
+        Event::Pressure => {
+            let full = from == State::Running;
+            let pressed = table.begin(now, &super::tests::call("q", 10), 1, 0, true);
+            assert_eq!(pressed == Admission::Full, full);
+            if let Admission::New(ticket) = pressed {
+                table.finish(now, std::mem::replace(&mut other, ticket), &answer("a"));
+            }
+            Reply::Nothing
+        }
+        Event::GivenUp => {
+            table.begin(now, &numbered(9, 9), 1, 0, false);
+            Reply::Nothing
+        }
+        Event::TimeOver | Event::TimeOverUnnumbered => {
+            now = at(10_000);
+            Reply::Nothing
+        }
+        Event::Crash => {
+            table = Table::new(*table.options());
+            Reply::Nothing
+        }
+        Event::CrashWithJournal => {
+            let kept = (from == State::Done).then(|| answer("a"));
+            table = Table::new(*table.options());
+            table.restore(now, &call, 1, kept);
+            Reply::Nothing
+        }
+    };
+    let to = match begin(&mut table, now, 1, false) {
+        Reply::Attached => State::Running,
+        Reply::StoredAnswer => State::Done,
+        Reply::Unknown => State::Forgotten,
+        Reply::Refused => State::New,
+        other => panic!("{other:?}"),
+    };
+    (reply, to)
+}
+
+#[test]
+fn every_row_of_the_state_machine_is_what_the_table_does() {
+    for row in states::TRANSITIONS {
+        assert_eq!(happens(row.from, row.event), (row.reply, row.to), "{row:?}");
+        assert_eq!(states::transition(row.from, row.event), Some(row));
+    }
+}

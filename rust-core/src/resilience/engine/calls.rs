@@ -6,6 +6,7 @@
 use super::link::Ready;
 use super::*;
 use crate::error::{ErrorCode, Outcome};
+use crate::mutant::{Mutant, planted};
 use crate::resilience::retry::Repeat;
 use crate::session::{Call as SessionCall, Slot};
 use crate::wire::extension::Extension;
@@ -133,11 +134,13 @@ impl<T> Entry<T> {
         match (self.spec.repeat, link.session.peer().reach) {
             (Repeat::Idempotent, _) => true,
             (Repeat::Never, _) => false,
-            (Repeat::Deduplicated, _) if scattered => false,
+            (Repeat::Deduplicated, _) if scattered && !planted(Mutant::EpochNotCompared) => false,
             (Repeat::Deduplicated, Some(reach)) => {
                 // A tenth is left for the way to the server.
                 let hold = Duration::from_millis(reach.hold_ms - reach.hold_ms / 10);
-                first.epoch == Some(reach.epoch) && now.since(first.sent) < hold
+                let same_memory =
+                    first.epoch == Some(reach.epoch) || planted(Mutant::EpochNotCompared);
+                same_memory && now.since(first.sent) < hold
             }
             (Repeat::Deduplicated, None) => {
                 first.link == link.id && link.requests - first.requests < DOTNET_REACH
@@ -368,7 +371,7 @@ impl<T> Engine<T> {
             return;
         };
         let current = matches!(entry.stage, Stage::InFlight(a) if a.serial == slot.serial);
-        if !current && !entry.late.contains(&slot.serial) {
+        if !current && !entry.late.contains(&slot.serial) && !planted(Mutant::SerialNotCompared) {
             return;
         }
         let (response, extension) = match answer {
