@@ -249,8 +249,7 @@ impl<W> Table<W> {
     /// A call ended with this answer (an encoded response). Returns its attached twins, who get
     /// the same.
     pub fn finish(&mut self, now: Time, ticket: Ticket, answer: &Bytes) -> Vec<W> {
-        let kept = (answer.len() <= self.options.max_answer).then(|| answer.clone());
-        self.end(now, ticket, kept)
+        self.end(now, ticket, Some(answer.clone()))
     }
 
     /// A call ended, or may have, and its answer can't be kept: its twins are told that the outcome
@@ -286,7 +285,8 @@ impl<W> Table<W> {
     }
 
     fn end(&mut self, now: Time, Ticket(ticket): Ticket, answer: Option<Bytes>) -> Vec<W> {
-        let waiters = self.records.finish(ticket, now, answer);
+        let kept = answer.filter(|answer| answer.len() <= self.options.max_answer);
+        let waiters = self.records.finish(ticket, now, kept);
         if self.records.get_mut(ticket).released {
             self.stats.released += 1;
             self.remove(ticket);
