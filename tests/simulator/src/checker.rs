@@ -115,13 +115,13 @@ impl Checker {
             // A user who gives one id to two calls may send it when nothing is known of it any more.
             let is_other = call_of(&was.argument) != call_of(&begins.argument);
             let allowed = if was.memory == begins.memory {
-                // Only of calls without a number nothing need be left.
-                let may_be_late = begins.cause == Cause::Twin
+                // Of a call without a number nothing need be left for those who come late, or do not
+                // say that they come again.
+                let may_be_new = begins.cause == Cause::Twin
                     || begins.out_of_time
                     || is_other
                     || repeat == Some(Repeat::Idempotent);
-                let late = time_over && may_be_late;
-                !begins.numbered && (late || begins.dropped_tombstones)
+                !begins.numbered && may_be_new && (time_over || begins.dropped_tombstones)
             } else {
                 begins.cause == Cause::Twin || was.cause == Cause::Twin || is_other
             };

@@ -1,9 +1,8 @@
 //! A client of a life: the engine, and a driver that does for it what the tokio driver does.
 //!
-//! Owns the order of the driver's steps, the writer's buffer in front of the network, and the queue
-//! of callbacks, which run one after the other and take their time.
+//! Owns the order of the driver's steps and the writer's buffer in front of the network.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -16,6 +15,7 @@ use witrpc::wire::extension::Extension;
 use witrpc::wire::{Arguments, Envelope, Kind, Request, frame};
 use witrpc::{Error, ErrorCode};
 
+use crate::callbacks::{Callbacks, Job};
 use crate::checker::{self, Open, call_of};
 use crate::fault::Phase;
 use crate::network::{Connection, End, Peer, Way};
@@ -45,28 +45,6 @@ pub struct Seen {
     pub extension: Extension,
 }
 
-/// What the callback thread is to run.
-#[derive(Debug)]
-enum Job {
-    Told,
-    Reconnected,
-    Completed(u32),
-    Destroy,
-}
-
-/// The thread that runs callbacks.
-#[derive(Debug, Default)]
-struct Callbacks {
-    jobs: VecDeque<(u64, Job)>,
-    posted: u64,
-    begun: u64,
-    is_running: bool,
-    is_destroyed: bool,
-    completed: HashSet<u32>,
-    /// Calls that were made of a closed client: their callbacks are their own.
-    after_close: HashSet<u32>,
-}
-
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Client {
@@ -84,7 +62,7 @@ pub struct Client {
     pub keys: BTreeMap<u32, CallKey>,
     /// Where they are.
     pub stages: BTreeMap<u32, Stage>,
-    callbacks: Callbacks,
+    pub(crate) callbacks: Callbacks,
     /// What its user should be told of the link.
     pub watch: Watch,
     /// The newest request.
@@ -97,7 +75,7 @@ pub struct Client {
     token: u64,
     /// How its next connection is to go wrong.
     pub next_connection: NextConnection,
-    called_back: u32,
+    pub(crate) called_back: u32,
 }
 
 /// How the next connection of a client is to go wrong.
@@ -164,7 +142,7 @@ impl Client {
 
     /// True if nothing is left to be told.
     pub fn is_silent(&self) -> bool {
-        !self.callbacks.is_running && self.callbacks.jobs.is_empty()
+        self.callbacks.is_silent()
     }
 }
 
@@ -215,7 +193,7 @@ impl World {
         let it = &mut self.clients[client];
         it.stages.insert(call.tag, Stage::Requesting);
         if it.is_closed {
-            it.callbacks.after_close.insert(call.tag);
+            it.callbacks.called_after_close(call.tag);
         }
         if let Some(key) = it.engine.call(now, spec, call.tag) {
             it.keys.insert(call.tag, key);
@@ -302,7 +280,7 @@ impl World {
 
     fn carry_out(&mut self, client: usize, action: Action<u32>) {
         let now = self.client_time(client);
-        let silent = self.clients[client].callbacks.is_destroyed;
+        let silent = self.clients[client].callbacks.is_destroyed();
         match action {
             Action::Open { link, .. } => {
                 let it = &mut self.clients[client];
@@ -559,65 +537,6 @@ impl World {
         if let Some(at) = self.connections[connection].end(self.now, Way::Up, End::Closed) {
             self.queue.push(at, Event::Arrives(connection, Way::Up));
         }
-    }
-
-    fn post(&mut self, client: usize, job: Job) {
-        let callbacks = &mut self.clients[client].callbacks;
-        let is_own = matches!(&job, Job::Completed(tag) if callbacks.after_close.contains(tag));
-        if callbacks.is_destroyed && !is_own {
-            self.checker.violation(format!(
-                "client {client}: a callback after destroy: {job:?}"
-            ));
-            return;
-        }
-        callbacks.is_destroyed |= matches!(job, Job::Destroy);
-        callbacks.posted += 1;
-        callbacks.jobs.push_back((callbacks.posted, job));
-        if !callbacks.is_running {
-            self.run_callback(client);
-        }
-    }
-
-    fn run_callback(&mut self, client: usize) {
-        let callbacks = &mut self.clients[client].callbacks;
-        let Some((order, job)) = callbacks.jobs.pop_front() else {
-            return;
-        };
-        callbacks.begun += 1;
-        let in_order =
-            callbacks.begun == order && !std::mem::replace(&mut callbacks.is_running, true);
-        let first = match &job {
-            Job::Completed(tag) => callbacks.completed.insert(*tag),
-            _ => true,
-        };
-        if !in_order || !first {
-            self.checker.violation(format!(
-                "client {client}: {job:?} is out of order, or came twice"
-            ));
-        }
-        let takes = self.plan.clients[client].callback;
-        self.queue.push(
-            self.now + takes,
-            Event::CallbackDone(client, matches!(job, Job::Reconnected)),
-        );
-    }
-
-    /// A callback returns.
-    pub fn callback_done(&mut self, client: usize, was_reconnected: bool) {
-        if was_reconnected && self.plan.clients[client].calls_back {
-            // Refreshing state in `on_reconnected` is what it is for.
-            self.clients[client].called_back += 1;
-            let call = Call {
-                tag: 1000 + self.clients[client].called_back,
-                repeat: witrpc::resilience::retry::Repeat::Deduplicated,
-                own_id: None,
-                timeout: witrpc::resilience::engine::Timeout::Default,
-                work: Work::Answer(0),
-            };
-            self.call(client, &call);
-        }
-        self.clients[client].callbacks.is_running = false;
-        self.run_callback(client);
     }
 
     /// A new connection that both ends have.

@@ -6,11 +6,14 @@
 //! answered, a [watch] what users should have been told. Nothing here knows a thread, a socket or the
 //! time of day: a seed is the same life for ever.
 
+pub mod callbacks;
 pub mod checker;
 pub mod client;
 pub mod dice;
+mod dotnet;
 pub mod fault;
 mod inject;
+pub mod method;
 pub mod model;
 pub mod network;
 pub mod plan;

@@ -1,8 +1,8 @@
 //! The server of a life: sessions and the memory of calls, and a driver that does for them what the
 //! tokio driver does.
 //!
-//! Owns the order of a request's checks, what is written to the store before and after a method, and
-//! the comparison of every reply with the [model](crate::model). A .NET server is played here too.
+//! Owns its connections, the order of a request's checks, and the comparison of every reply with the
+//! [model](crate::model). What is done with a call that is new is in [`method`](crate::method).
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -11,27 +11,26 @@ use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
 use witrpc::OUTCOME_UNKNOWN_TEXT;
 use witrpc::resilience::dedup::states::Reply;
-use witrpc::resilience::dedup::{Admission, CallId, Numbered, Table, Ticket};
+use witrpc::resilience::dedup::{Admission, CallId, Numbered, Table};
 use witrpc::security::Keys;
 use witrpc::session::{ServerReceived, ServerSession, Violation};
 use witrpc::time::Time;
 use witrpc::wire::extension::{Extension, Reach};
-use witrpc::wire::{Envelope, InitializationRequest, Kind, Request, Response, frame, status};
+use witrpc::wire::{Request, Response, frame, status};
 
-use crate::checker::{Begins, Cause, call_of, stored};
+use crate::checker::{Cause, call_of};
 use crate::client::{Stage, argument_of};
+use crate::dotnet::without_extension;
 use crate::fault::{Phase, Twins};
-use crate::model::{Begun, Model};
+use crate::method::{After, Run};
+use crate::model::Model;
 use crate::network::{End, Peer, Way};
 use crate::plan::MS;
 use crate::store::{Journal, Record, Store, Write};
-use crate::world::{Event, PlantedHere, World};
-
-/// Answers that a .NET server keeps for a connection.
-const DOTNET_KEEPS: usize = 64;
+use crate::world::{Event, World};
 
 /// Where an answer goes: a connection and the id of the message.
-type Waiter = (usize, Uuid);
+pub(crate) type Waiter = (usize, Uuid);
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -52,40 +51,16 @@ pub struct Server {
     pub model: Model,
     /// Where records outlive a crash.
     pub journal: Option<Journal>,
-    writes: HashMap<Write, After>,
+    pub(crate) writes: HashMap<Write, After>,
     /// Methods that run.
     pub running: usize,
     /// Calls that were begun.
-    runs: Vec<Run>,
+    pub(crate) runs: Vec<Run>,
     /// Methods that are to take longer, in ns, and how many of them.
     pub slow: (u64, u32),
     /// Tokens older than this are refused.
     pub oldest_token: u64,
-    refused: HashSet<String>,
-}
-
-/// What follows on a write.
-#[derive(Debug)]
-enum After {
-    Begin(usize),
-    Answer(usize, Bytes),
-    Nothing,
-}
-
-/// A call that was admitted.
-#[derive(Debug)]
-struct Run {
-    life: u64,
-    /// The sender, where there is one.
-    waiter: Option<Waiter>,
-    ticket: Option<Ticket>,
-    begun: Option<Begun>,
-    call: CallId,
-    argument: String,
-    digest: u64,
-    cause: Cause,
-    execution: usize,
-    is_stored: bool,
+    pub(crate) refused: HashSet<String>,
 }
 
 /// The server's end of a connection.
@@ -96,12 +71,12 @@ pub struct ServerEnd {
     client_id: Option<Uuid>,
     /// A message whose token is being checked.
     checking: Option<ServerReceived>,
-    running: usize,
+    pub(crate) running: usize,
     /// The client has closed its end.
     is_ended: bool,
     /// What a .NET server keeps, and whether it is busy.
-    dotnet: VecDeque<(Uuid, Bytes)>,
-    is_busy: bool,
+    pub(crate) dotnet: VecDeque<(Uuid, Bytes)>,
+    pub(crate) is_busy: bool,
 }
 
 impl Server {
@@ -176,7 +151,7 @@ impl World {
     }
 
     /// Handles whole messages, as long as nothing holds it up.
-    fn server_reads(&mut self, connection: usize) {
+    pub(crate) fn server_reads(&mut self, connection: usize) {
         let limit = self.plan.server.max_running_per_connection;
         while let Some(end) = &mut self.ends[connection] {
             if end.checking.is_some() || end.running >= limit || end.is_busy {
@@ -278,14 +253,14 @@ impl World {
         }
     }
 
-    fn cause(&self, connection: usize) -> Cause {
+    pub(crate) fn cause(&self, connection: usize) -> Cause {
         match self.connections[connection].peer {
             Peer::Client(..) => Cause::Client,
             Peer::Twin(_) => Cause::Twin,
         }
     }
 
-    fn stage(&mut self, connection: usize, argument: &str, stage: Stage) {
+    pub(crate) fn stage(&mut self, connection: usize, argument: &str, stage: Stage) {
         if let Peer::Client(client, _) = self.connections[connection].peer
             && let Some((_, tag)) = call_of(argument)
             && let Some(place) = self.clients[client].stages.get_mut(&tag)
@@ -423,228 +398,8 @@ impl World {
         admission
     }
 
-    /// Writes to the journal, if there is one.
-    fn store(&mut self, run: usize, record: Record) -> Option<Write> {
-        let journal = self.server.journal.as_mut()?;
-        let call = &self.server.runs[run].call;
-        let key = (call.principal.clone(), call.invocation);
-        let write = journal.write(self.now, &key, record);
-        self.await_store();
-        Some(write)
-    }
-
-    fn await_store(&mut self) {
-        if let Some(at) = self.server.journal.as_ref().and_then(Store::next) {
-            self.queue
-                .push(at.max(self.now), Event::Stored(self.server.life));
-        }
-    }
-
-    /// Writes have ended.
-    pub fn stored(&mut self, life: u64) {
-        if life != self.server.life || !self.server.is_up {
-            return;
-        }
-        let Some(journal) = &mut self.server.journal else {
-            return;
-        };
-        for (write, durable) in journal.ended(self.now) {
-            match self.server.writes.remove(&write) {
-                Some(After::Begin(run)) if durable => self.execute(run),
-                Some(After::Begin(run)) => {
-                    // It must not run unseen: as if it had never come.
-                    self.trace(|| "server: an intent could not be stored".to_owned());
-                    self.give_back(run);
-                }
-                Some(After::Answer(run, answer)) => {
-                    self.trace(|| format!("server: an answer is durable: {durable}"));
-                    self.finish(run, durable.then_some(answer));
-                }
-                Some(After::Nothing) | None => {}
-            }
-        }
-        self.await_store();
-    }
-
-    fn execute(&mut self, run: usize) {
-        let at = self.server_time();
-        let it = &self.server.runs[run];
-        let is_followed = self.plan.server.dedup.max_clients > 1;
-        let begins = Begins {
-            principal: it.call.principal.clone(),
-            invocation: it.call.invocation,
-            argument: it.argument.clone(),
-            memory: self.server.memory,
-            cause: it.cause,
-            numbered: it.call.numbered.is_some() && is_followed,
-            at,
-            out_of_time: self.out_of_time,
-            dropped_tombstones: self.server.model.has_dropped_tombstones || !is_followed,
-        };
-        let execution = self.checker.begins(self.plan.server.dedup.hold, begins);
-        self.server.runs[run].execution = execution;
-        self.run_method(run, |life, run| Event::Ends(life, run));
-    }
-
-    fn run_method(&mut self, run: usize, event: impl FnOnce(u64, usize) -> Event) {
-        let argument = &self.server.runs[run].argument;
-        let mut takes = argument
-            .split('.')
-            .nth(3)
-            .and_then(|time| time.parse().ok())
-            .unwrap_or(0);
-        if self.server.slow.1 > 0 {
-            self.server.slow.1 -= 1;
-            takes += self.server.slow.0;
-        }
-        let at = self.now + takes;
-        self.queue.push(at, event(self.server.life, run));
-    }
-
-    /// What a method came to.
-    fn outcome(&mut self, run: usize) -> Response {
-        let it = &self.server.runs[run];
-        let what = it.argument.split('.').nth(2).unwrap_or_default();
-        let text = format!("#{}.{}.{}", it.execution, it.call.principal, it.argument);
-        match what {
-            "fault" => Response::error(status::INTERNAL_SERVER_ERROR, "thrown", Some(text)),
-            "refusal" if self.server.refused.insert(it.argument.clone()) => overloaded(),
-            "big" => Response::ok(Some(format!("{text:.<400}").into())),
-            _ => Response::ok(Some(text.into())),
-        }
-    }
-
-    /// A method ends.
-    pub fn method_ends(&mut self, life: u64, run: usize) {
-        if life != self.server.life || !self.server.is_up {
-            return;
-        }
-        let response = self.outcome(run);
-        let refused = response.status == status::TRANSPORT_ERROR;
-        let at = self.server_time();
-        self.checker
-            .ends(self.server.runs[run].execution, at, refused);
-        if refused {
-            if let Some(write) = self.store(run, Record::Gone) {
-                self.server.writes.insert(write, After::Nothing);
-            }
-            return self.give_back(run);
-        }
-        let answer = encode(&response);
-        if self.planted == Some(PlantedHere::SentBeforeStored) {
-            self.send_outcome(run, &answer);
-            let at = self.now + MS;
-            return self.queue.push(at, Event::StoredLate(life, run, answer));
-        }
-        match self.store(run, Record::Answer(answer.clone())) {
-            Some(write) => {
-                self.server.writes.insert(write, After::Answer(run, answer));
-            }
-            None => self.finish(run, Some(answer)),
-        }
-    }
-
-    /// The defect: an answer is stored after it was sent.
-    pub fn stored_late(&mut self, life: u64, run: usize, answer: Bytes) {
-        if life == self.server.life && self.server.is_up {
-            self.finish(run, Some(answer));
-        }
-    }
-
-    /// Stores what a call came to, then sends it to all that wait.
-    fn finish(&mut self, run: usize, answer: Option<Bytes>) {
-        let now = self.server_time();
-        let it = &mut self.server.runs[run];
-        it.is_stored = true;
-        let (Some(ticket), Some(begun)) = (it.ticket.take(), it.begun) else {
-            return;
-        };
-        let (argument, waiter) = (it.argument.clone(), it.waiter);
-        let (twins, expected) = match &answer {
-            Some(answer) => (
-                self.server.table.finish(now, ticket, answer),
-                self.server.model.end(now, begun, Some(answer.clone())),
-            ),
-            None => (
-                self.server.table.finish_unknown(now, ticket),
-                self.server.model.end(now, begun, None),
-            ),
-        };
-        if twins.len() != expected {
-            self.checker.violation(format!(
-                "{argument}: {} twins were attached, {expected} should be",
-                twins.len()
-            ));
-        }
-        self.compare();
-        self.server.running -= 1;
-        let answer = answer.unwrap_or_else(|| encode(&outcome_unknown()));
-        if self.planted != Some(PlantedHere::SentBeforeStored) {
-            self.send_outcome(run, &answer);
-        }
-        for (connection, id) in twins {
-            self.send_stored(run, connection, id, &answer);
-        }
-        self.call_ended(waiter);
-    }
-
-    fn send_outcome(&mut self, run: usize, answer: &Bytes) {
-        if let Some((connection, id)) = self.server.runs[run].waiter {
-            self.send_stored(run, connection, id, answer);
-        }
-    }
-
-    fn send_stored(&mut self, run: usize, connection: usize, id: Uuid, answer: &Bytes) {
-        let Some(response) = stored(answer) else {
-            return;
-        };
-        let it = &self.server.runs[run];
-        let argument = it.argument.clone();
-        if !it.is_stored {
-            self.checker.violation(format!(
-                "the answer to {argument} is sent before it is stored"
-            ));
-        }
-        let (principal, invocation) = (it.call.principal.clone(), it.call.invocation);
-        self.checker
-            .answers(&principal, invocation, self.server.memory, &response);
-        self.answer(connection, id, &argument, &response);
-    }
-
-    fn call_ended(&mut self, waiter: Option<Waiter>) {
-        if let Some((connection, _)) = waiter
-            && let Some(end) = &mut self.ends[connection]
-        {
-            end.running = end.running.saturating_sub(1);
-            self.server_reads(connection);
-        }
-    }
-
-    /// A call is as if it had never come.
-    fn give_back(&mut self, run: usize) {
-        let it = &mut self.server.runs[run];
-        let (Some(ticket), Some(begun)) = (it.ticket.take(), it.begun) else {
-            return;
-        };
-        let (argument, waiter) = (it.argument.clone(), it.waiter);
-        let twins = self.server.table.abandon(ticket);
-        let expected = self.server.model.refuse(begun);
-        if twins.len() != expected {
-            self.checker.violation(format!(
-                "{argument}: {} twins were refused, {expected} should be",
-                twins.len()
-            ));
-        }
-        self.compare();
-        self.server.running -= 1;
-        for (connection, id) in waiter.into_iter().chain(twins) {
-            self.answer(connection, id, &argument, &overloaded());
-        }
-        self.call_ended(waiter);
-    }
-
     /// The table must hold what the model holds.
-    fn compare(&mut self) {
+    pub(crate) fn compare(&mut self) {
         let (is, should) = (self.server.table.stats(), self.server.model.counts());
         let numbers =
             |s: &witrpc::resilience::dedup::DedupStats| [s.running, s.done, s.bytes, s.tombstones];
@@ -658,7 +413,13 @@ impl World {
     }
 
     /// Sends an answer, if anybody is there to have it.
-    fn answer(&mut self, connection: usize, id: Uuid, argument: &str, response: &Response) {
+    pub(crate) fn answer(
+        &mut self,
+        connection: usize,
+        id: Uuid,
+        argument: &str,
+        response: &Response,
+    ) {
         let Some(end) = self.ends.get_mut(connection).and_then(Option::as_mut) else {
             return;
         };
@@ -751,103 +512,6 @@ impl World {
         self.compare();
     }
 
-    /// A .NET server: one call after the other, and 64 answers kept for the connection.
-    fn dotnet_call(
-        &mut self,
-        connection: usize,
-        id: Uuid,
-        principal: Option<Arc<str>>,
-        request: &Request,
-    ) {
-        let argument = argument_of(request);
-        self.stage(connection, &argument, Stage::Executing);
-        let Some(end) = &mut self.ends[connection] else {
-            return;
-        };
-        let kept = end
-            .dotnet
-            .iter()
-            .find(|(id, _)| *id == request.invocation_id);
-        if let Some(response) = kept.and_then(|(_, answer)| stored(answer)) {
-            return self.answer(connection, id, &argument, &response);
-        }
-        let Some(principal) = principal else {
-            let refusal = Response::error(status::UNAUTHORIZED, "Token is not valid", None);
-            self.dotnet_keeps(connection, request.invocation_id, &refusal);
-            return self.answer(connection, id, &argument, &refusal);
-        };
-        end.is_busy = true;
-        let run = self.server.runs.len();
-        let at = self.server_time();
-        let execution = self.checker.begins(
-            self.plan.server.dedup.hold,
-            Begins {
-                principal: principal.clone(),
-                invocation: request.invocation_id,
-                argument: argument.clone(),
-                // Its memory is that of the connection.
-                memory: 1_000_000 + connection as u64,
-                cause: Cause::Client,
-                numbered: false,
-                at,
-                out_of_time: false,
-                dropped_tombstones: false,
-            },
-        );
-        self.server.runs.push(Run {
-            life: self.server.life,
-            waiter: Some((connection, id)),
-            ticket: None,
-            begun: None,
-            call: CallId {
-                principal,
-                invocation: request.invocation_id,
-                numbered: None,
-                repeated: false,
-            },
-            digest: 0,
-            argument,
-            cause: Cause::Client,
-            execution,
-            is_stored: true,
-        });
-        self.run_method(run, |life, run| Event::DotnetEnds(life, run));
-    }
-
-    fn dotnet_keeps(&mut self, connection: usize, id: Uuid, response: &Response) {
-        if let Some(end) = &mut self.ends[connection] {
-            end.dotnet.push_back((id, encode(response)));
-            if end.dotnet.len() > DOTNET_KEEPS {
-                end.dotnet.pop_front();
-            }
-        }
-    }
-
-    /// A method of a .NET server ends.
-    pub fn dotnet_ends(&mut self, life: u64, run: usize) {
-        if life != self.server.life || !self.server.is_up {
-            return;
-        }
-        let response = match self.outcome(run) {
-            // A .NET server refuses nothing for load.
-            refusal if refusal.status == status::TRANSPORT_ERROR => self.outcome(run),
-            response => response,
-        };
-        let at = self.server_time();
-        let it = &self.server.runs[run];
-        let invocation = it.call.invocation;
-        self.checker.ends(it.execution, at, false);
-        let Some((connection, id)) = it.waiter else {
-            return;
-        };
-        self.dotnet_keeps(connection, invocation, &response);
-        self.send_stored(run, connection, id, &encode(&response));
-        if let Some(end) = &mut self.ends[connection] {
-            end.is_busy = false;
-            self.server_reads(connection);
-        }
-    }
-
     /// Where a fault that hits the server as a whole would hit this client.
     pub fn phase_of(&self, client: usize) -> Phase {
         self.clients[client].phase()
@@ -873,39 +537,16 @@ fn digest(argument: &str) -> u64 {
     })
 }
 
-fn encode(response: &Response) -> Bytes {
+pub(crate) fn encode(response: &Response) -> Bytes {
     let mut out = Vec::new();
     response.encode(&mut out);
     out.into()
 }
 
-fn outcome_unknown() -> Response {
+pub(crate) fn outcome_unknown() -> Response {
     Response::error(status::INTERNAL_SERVER_ERROR, OUTCOME_UNKNOWN_TEXT, None)
 }
 
-fn overloaded() -> Response {
+pub(crate) fn overloaded() -> Response {
     Response::error(status::TRANSPORT_ERROR, "overloaded", None)
-}
-
-/// What a .NET peer makes of a message: it skips the members it does not know, and sends none.
-fn without_extension(body: BytesMut) -> BytesMut {
-    let Ok(Some(mut envelope)) = Envelope::decode(&body.clone().freeze()) else {
-        return body;
-    };
-    if envelope.kind != Kind::INITIALIZATION {
-        return body;
-    }
-    if let Some(Ok(Some(mut request))) = envelope
-        .data
-        .as_ref()
-        .map(|d| InitializationRequest::decode(d))
-    {
-        request.extension = None;
-        let mut data = Vec::new();
-        request.encode(&mut data);
-        envelope.data = Some(data.into());
-    }
-    let mut out = BytesMut::new();
-    envelope.encode(&mut out);
-    out
 }

@@ -82,6 +82,8 @@ pub struct Outcome {
     pub hits: Hits,
     /// Things that happened.
     pub events: u64,
+    /// Connections that broke at a byte.
+    pub breaks: u64,
     /// Calls that ended well, and not.
     pub endings: (u64, u64),
     /// What happened, if it was asked for.
@@ -113,6 +115,8 @@ pub struct World {
     pub checker: Checker,
     /// What went wrong.
     pub hits: Hits,
+    /// Connections that broke at a byte.
+    pub breaks: u64,
     /// The key pair of clients that encrypt.
     pub key: Option<Arc<ClientKey>>,
     /// A defect of the drivers.
@@ -132,6 +136,7 @@ pub fn live(plan: Plan, planted: Option<PlantedHere>, traced: bool) -> Outcome {
         violations: world.checker.violations,
         hits: world.hits,
         events,
+        breaks: world.breaks,
         trace: world.trace.unwrap_or_default(),
     }
 }
@@ -170,6 +175,7 @@ impl World {
             twins: Vec::new(),
             checker: Checker::default(),
             hits: Hits::default(),
+            breaks: 0,
             key: plan.server.is_encrypted.then(key).flatten(),
             planted,
             // What is not read while a connection is busy is held back, too.
@@ -352,6 +358,7 @@ impl World {
             self.queue.push(at, Event::Arrives(connection, way));
         }
         if broke {
+            self.breaks += 1;
             let is_counted = self.connections[connection].stream(way).is_counted;
             if let Peer::Client(client, _) = self.connections[connection].peer
                 && !is_counted

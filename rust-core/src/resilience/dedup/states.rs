@@ -3,6 +3,8 @@
 //! Owns the table that the docs show, that a test holds [`Table`](super::Table) to row by row, and
 //! that the simulator's model follows. It decides nothing by itself.
 
+use std::fmt;
+
 use self::{Event::*, Reply::*, State::*};
 
 /// Where a call stands in the memory of a server.
@@ -68,6 +70,46 @@ pub enum Reply {
     Unknown,
 }
 
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Call => "the call arrives",
+            CallWithoutRoom => "the call arrives, and there is no room to run it",
+            OtherCall => "another call arrives under its id",
+            End => "its method ends",
+            EndWithoutAnswer => "its method ends, and the answer can't be kept",
+            Refusal => "its method refuses it for load",
+            Pressure => "room is needed",
+            GivenUp => "its client gives it up",
+            TimeOver => "its time is over; it has a number",
+            TimeOverUnnumbered => "its time is over; it has no number",
+            Crash => "the server crashes, without a journal",
+            CrashWithJournal => "the server crashes, with a journal",
+        })
+    }
+}
+
+impl fmt::Display for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Nothing => "nothing",
+            Runs => "it runs",
+            Attached => "the answer, once there is one",
+            AnswerToAll => "the answer, to all that wait",
+            StoredAnswer => "the stored answer",
+            Refused => "503: it did not run",
+            Mismatch => "400: the id is taken",
+            Unknown => "outcome unknown",
+        })
+    }
+}
+
 /// One row: a call in state `from`, to which `event` happens, is answered `reply` and is then in
 /// state `to`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,6 +162,7 @@ pub const TRANSITIONS: &[Transition] = &[
     row(Forgotten, TimeOver, Nothing, Forgotten),
     row(Forgotten, TimeOverUnnumbered, Nothing, New),
     row(Forgotten, Crash, Nothing, New),
+    row(Forgotten, CrashWithJournal, Nothing, Forgotten),
 ];
 
 /// What an event does in a state; `None` if it can't happen there.
