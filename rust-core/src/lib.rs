@@ -8,6 +8,8 @@ pub mod codec;
 pub mod contract;
 pub mod dispatcher;
 mod error;
+#[doc(hidden)]
+pub mod mutant;
 pub mod resilience;
 pub mod runtime;
 pub mod security;
