@@ -78,6 +78,8 @@ pub(crate) struct Bridge(Own<Inner>);
 struct Inner {
     queue: Arc<Queue>,
     woken: Pipe,
+    /// A thread takes the bytes, and not the loop.
+    watched: AtomicBool,
     create_future: Py<PyAny>,
     on_error: Py<PyAny>,
 }
@@ -95,6 +97,7 @@ impl Bridge {
                 wake,
             }),
             woken,
+            watched: AtomicBool::new(false),
             create_future,
             on_error,
         })))
@@ -112,8 +115,9 @@ impl Bridge {
     /// Does what waits. In the loop's thread.
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
         let inner = self.0.get()?;
-        let mut bytes = [0; 64];
-        let _ = (&inner.woken).read(&mut bytes);
+        if !inner.watched.load(Ordering::SeqCst) {
+            let _ = (&inner.woken).read(&mut [0; 64]);
+        }
         // Before the queue is taken: what is put in from now on brings its own byte.
         inner.queue.signalled.store(false, Ordering::SeqCst);
         let items = std::mem::take(&mut *inner.queue.items.lock());
@@ -131,10 +135,11 @@ impl Bridge {
 
     /// Waits for a byte, without the GIL: for loops that can't watch descriptors.
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
-        let woken = &self.0.get()?.woken;
+        let inner = self.0.get()?;
+        inner.watched.store(true, Ordering::SeqCst);
         py.detach(|| {
-            woken.set_nonblocking(false)?;
-            (&*woken).read(&mut [0; 1]).map(drop)
+            inner.woken.set_nonblocking(false)?;
+            (&inner.woken).read(&mut [0; 1]).map(drop)
         })?;
         Ok(())
     }

@@ -21,6 +21,9 @@ use crate::options::{self, Options};
 use crate::process::{self, Closing, Own};
 use crate::{errors, options::seconds};
 
+/// How long closing waits for the callback thread, which only hands callbacks on to a loop.
+const LAST_NOTICES: Duration = Duration::from_secs(1);
+
 pub(crate) struct Inner {
     pub(crate) client: witrpc::client::Client,
     pub(crate) codec: Codec,
@@ -328,6 +331,25 @@ impl Client {
         inner.client.close();
         inner.kick();
         Ok(())
+    }
+
+    /// For an event loop, after [`close`](Self::close): a future that is done when all callbacks have
+    /// been handed to the loop.
+    fn start_closed<'py>(
+        &self,
+        py: Python<'py>,
+        bridge: &Bound<'py, Bridge>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let client = self.0.get()?.client.clone();
+        let runtime = process::loop_runtime(py)?;
+        let handed = runtime.spawn_blocking(move || client.dispatcher().wait_idle(LAST_NOTICES));
+        let work = async move {
+            let _ = handed.await;
+            Ok(())
+        };
+        bridge
+            .get()
+            .spawn(py, &runtime, work, |py, ()| Ok(py.None()))
     }
 
     /// Waits until the callbacks have returned; false if that took longer, and in a callback.

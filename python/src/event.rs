@@ -28,11 +28,14 @@ pub(crate) struct EventSource(Own<(Arc<client::Inner>, Arc<Source>)>);
 
 struct Source {
     event: Event,
-    stream: tokio::sync::Mutex<EventStream>,
+    /// `None` once it is closed.
+    stream: tokio::sync::Mutex<Option<EventStream>>,
     /// Fetched and not taken yet.
     ready: Mutex<VecDeque<EventArgs>>,
     /// No more will come.
     ended: AtomicBool,
+    /// Nobody wants any more.
+    stopped: AtomicBool,
     closed: Notify,
     dropped: Mutex<u64>,
 }
@@ -66,6 +69,9 @@ impl Source {
         }
         let filling = async {
             let mut stream = self.stream.lock().await;
+            let Some(stream) = stream.as_mut() else {
+                return;
+            };
             // Who waited for the stream may find that another has fetched for both.
             if self.ready.lock().is_empty() {
                 match stream.next().await {
@@ -73,7 +79,7 @@ impl Source {
                     None => self.ended.store(true, Ordering::SeqCst),
                 }
             }
-            self.fetch(&mut stream);
+            self.fetch(stream);
         };
         tokio::select! {
             () = filling => {}
@@ -95,9 +101,14 @@ impl Source {
     }
 
     fn close(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
         self.ended.store(true, Ordering::SeqCst);
         self.ready.lock().clear();
         self.closed.notify_waiters();
+        // Else who fills lets go of it, and the last of us drops it.
+        if let Ok(mut stream) = self.stream.try_lock() {
+            *stream = None;
+        }
     }
 }
 
@@ -107,9 +118,10 @@ impl EventSource {
         let stream = service.events(line).map_err(errors::raise)?;
         let source = Source {
             event,
-            stream: tokio::sync::Mutex::new(stream),
+            stream: tokio::sync::Mutex::new(Some(stream)),
             ready: Mutex::default(),
             ended: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
             closed: Notify::new(),
             dropped: Mutex::new(0),
         };
@@ -122,12 +134,19 @@ impl EventSource {
     /// The arguments of the next event that is there; `None` if none is, `False` if none will be.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (_, source) = self.0.get()?;
+        if source.stopped.load(Ordering::SeqCst) {
+            // Also of what came while it was being closed.
+            return Ok(false.into_pyobject(py)?.to_owned().into_any());
+        }
         let args = source.ready.lock().pop_front();
         let args = match args {
             Some(args) => Some(args),
             None => {
-                if let Ok(mut stream) = source.stream.try_lock() {
-                    source.fetch(&mut stream);
+                if let Ok(mut stream) = source.stream.try_lock()
+                    && let Some(stream) = stream.as_mut()
+                    && !source.ended.load(Ordering::SeqCst)
+                {
+                    source.fetch(stream);
                 }
                 source.ready.lock().pop_front()
             }
@@ -189,7 +208,9 @@ impl EventSource {
     #[getter]
     fn dropped(&self) -> PyResult<u64> {
         let (_, source) = self.0.get()?;
-        if let Ok(stream) = source.stream.try_lock() {
+        if let Ok(stream) = source.stream.try_lock()
+            && let Some(stream) = stream.as_ref()
+        {
             *source.dropped.lock() = stream.dropped();
         }
         let dropped = *source.dropped.lock();

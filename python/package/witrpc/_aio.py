@@ -25,7 +25,7 @@ from ._client import (
 )
 from ._loop import running_bridge
 from ._tracing import tracer
-from .errors import InvalidArgumentError, WitRpcError
+from .errors import InvalidArgumentError
 from .options import AsyncClientOptions, Seconds, State
 
 __all__ = ["AsyncClient", "AsyncService", "connect"]
@@ -57,9 +57,7 @@ class AsyncMethod(BoundMethod):
         return result if convert is None or result is None else convert(result)
 
     async def _call(self, args: tuple[Any, ...], preset: Any, encoded: bool = False) -> Any:
-        call = self._native.start(
-            running_bridge(), args, preset.timeout, preset.repeat, preset.invocation_id, encoded
-        )
+        call = self._native.start(running_bridge(), args, preset.timeout, preset.repeat, preset.invocation_id, encoded)
         try:
             result = await call.future
         except asyncio.CancelledError:
@@ -92,7 +90,7 @@ class AsyncEventStream(contract.EventStream[Any]):
     async def __anext__(self) -> Any:
         while True:
             args = self._source.take()
-            if args is False:
+            if isinstance(args, bool):
                 raise StopAsyncIteration
             if args is not None:
                 return self._convert(args)
@@ -124,7 +122,7 @@ class AsyncSubscription:
         while True:
             try:
                 args = self._source.take()
-                if args is False:
+                if isinstance(args, bool):
                     return
                 if args is None:
                     await self._source.start_wait(running_bridge())
@@ -362,11 +360,11 @@ class AsyncClient(ClientBase, Generic[T]):
             await native.start_wait_for(running_bridge(), int(state))
 
     async def close(self) -> None:
-        """Disconnects for good, and waits for a callback that is running."""
+        """Disconnects for good, and waits for callbacks, but for the one that it is called in."""
         self._closed = True
         if self._native is not None:
             self._native.close()
-            await asyncio.sleep(0)
+            await self._native.start_closed(running_bridge())
             await self._callbacks.finish()
 
     @overload
@@ -424,15 +422,16 @@ def connect(
 ) -> AsyncClient[None]: ...
 @overload
 def connect(
-    endpoint: str | Sequence[str], *, contract: str | contract.ContractFile, **options: Unpack[AsyncClientOptions]
+    endpoint: str | Sequence[str],
+    *,
+    contract: str | contract.ContractFile,
+    **options: Unpack[AsyncClientOptions],
 ) -> AsyncClient[AsyncService]: ...
 @overload
 def connect(
     endpoint: str | Sequence[str], *, contract: Callable[..., S], **options: Unpack[AsyncClientOptions]
 ) -> AsyncClient[S]: ...
-def connect(
-    endpoint: str | Sequence[str], *, contract: Any = None, **options: Unpack[AsyncClientOptions]
-) -> AsyncClient[Any]:
+def connect(endpoint: str | Sequence[str], *, contract: Any = None, **options: Unpack[AsyncClientOptions]) -> AsyncClient[Any]:
     """A client, to be used with ``async with`` or awaited; nothing is connected before.
 
     :param endpoint: ``tcp://host:port``, ``tls://…``, ``ws://host:port/path``, ``wss://…``, ``pipe://name``; or a list

@@ -66,9 +66,7 @@ def call_options(
     if timeout is None and not idempotent and not deduplicated and invocation_id is None:
         return base
     if idempotent and deduplicated:
-        raise InvalidArgumentError(
-            "a call is idempotent (it may run twice) or deduplicated (it must not), but not both"
-        )
+        raise InvalidArgumentError("a call is idempotent (it may run twice) or deduplicated (it must not), but not both")
     if isinstance(invocation_id, str):
         invocation_id = uuid.UUID(invocation_id)
     if invocation_id is not None and invocation_id.int == 0:
@@ -79,6 +77,17 @@ def call_options(
         repeat,
         base.invocation_id if invocation_id is None else invocation_id,
     )
+
+
+def _judge(retry_if: Callable[[Exception], bool]) -> Callable[[Exception], bool]:
+    def judge(error: Exception) -> bool:
+        try:
+            return bool(retry_if(error))
+        except Exception:
+            logger.exception("retry_if failed: taken for no")
+            return False
+
+    return judge
 
 
 CALLBACKS = ("on_reconnecting", "on_reconnected", "on_reconnection_failed", "on_state_changed", "on_retry")
@@ -102,7 +111,7 @@ def client_options(endpoint: str | Sequence[str], given: Mapping[str, Any]) -> d
     if options.get("reconnect") is True:
         options["reconnect"] = Reconnect()
     options["reconnect"] = options.get("reconnect") or None
-    options["retry_if"] = None if retry is None else retry.retry_if
+    options["retry_if"] = None if retry is None or retry.retry_if is None else _judge(retry.retry_if)
     if limits is not None:
         options["queue_limits"] = (limits.max_queued_calls, limits.max_queued_bytes)
         options["max_in_flight"] = limits.max_in_flight
@@ -158,7 +167,17 @@ def bind(
 class BoundMethod:
     """A method of a service that is ready to be called."""
 
-    __slots__ = ("_arguments", "_convert", "_count", "_native", "_preset", "_signature", "_span", "_tracer", "name")
+    __slots__ = (
+        "_arguments",
+        "_convert",
+        "_count",
+        "_native",
+        "_preset",
+        "_signature",
+        "_span",
+        "_tracer",
+        "name",
+    )
 
     def __init__(
         self,
@@ -189,9 +208,7 @@ class BoundMethod:
         """Whether these arguments fit."""
         return len(args) == self._count and self._native.accepts(args)
 
-    def _prepared(
-        self, args: tuple[Any, ...], options: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], CallOptions]:
+    def _prepared(self, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[tuple[Any, ...], CallOptions]:
         """Arguments and options of a call that is not of the simplest kind."""
         own = self._signature.parameters if self._signature is not None else self._native.parameters
         special = {key: options.pop(key) for key in KEYWORDS & options.keys() if key not in own}
@@ -285,8 +302,7 @@ class ServiceBase:
             events = [line for known, line, _, _ in self._contract.events() if alike(known, name)]
             if not events:
                 why = (
-                    "a contract that is known by its name alone lists none: "
-                    f'write service.call("the C# line of {name}", ...)'
+                    f'a contract that is known by its name alone lists none: write service.call("the C# line of {name}", ...)'
                     if self._contract.is_open
                     else f"{self.name} lists none"
                 )
@@ -440,16 +456,13 @@ def with_options(
     :param deduplicated: The call must not run twice: it is repeated only where the server recognises that.
     :param invocation_id: The call's own id, by which the server recognises it, also from another process later.
     """
-    if isinstance(service, ServiceBase):
-        base = service
-    else:
-        base = getattr(service, "__dict__", {}).get("__witrpc_service__")
-        if base is None:
-            raise InvalidArgumentError(f"{service!r} is no service of a client")
-    other = base._with(call_options(base._preset, timeout, idempotent, deduplicated, invocation_id))
-    if isinstance(service, ServiceBase):
-        return other
-    return proxy(other, service.__dict__["__witrpc_info__"])
+    given: Any = service
+    base = given if isinstance(given, ServiceBase) else getattr(given, "__dict__", {}).get("__witrpc_service__")
+    if base is None:
+        raise InvalidArgumentError(f"{service!r} is no service of a client")
+    other: Any = base._with(call_options(base._preset, timeout, idempotent, deduplicated, invocation_id))
+    made: T = other if base is given else proxy(other, given.__dict__["__witrpc_info__"])
+    return made
 
 
 def event_converter(info: contract.EventInfo | None) -> Callable[[tuple[Any, ...]], Any]:
@@ -470,9 +483,7 @@ def converted(info: contract.EventInfo | None, args: tuple[Any, ...]) -> tuple[A
     """The arguments of an event by their annotations."""
     if info is None or not any(info.arguments):
         return args
-    return tuple(
-        arg if step is None or arg is None else step(arg) for step, arg in zip(info.arguments, args, strict=True)
-    )
+    return tuple(arg if step is None or arg is None else step(arg) for step, arg in zip(info.arguments, args, strict=True))
 
 
 __all__ = ["NEVER", "Peer", "Stats", "client_of", "with_options"]

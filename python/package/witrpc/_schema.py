@@ -287,10 +287,17 @@ def converter(annotation: Any) -> Converter:
         return _tuple_converter(args)
     if origin in _LISTS and len(args) == 1:
         item = converter(args[0])
-        make = {set: set, frozenset: frozenset, collections.abc.Set: set, collections.abc.MutableSet: set}.get(origin)
+        make = {
+            set: set,
+            frozenset: frozenset,
+            collections.abc.Set: set,
+            collections.abc.MutableSet: set,
+        }.get(origin)
         if make is not None:
-            return make if item is None else lambda values: make(map(item, values))
-        return None if item is None else lambda values: [item(value) for value in values]
+            step = item or _same
+            return make if item is None else lambda values: make(map(step, values))
+        each = item or _same
+        return None if item is None else lambda values: [each(value) for value in values]
     if origin in _MAPS and len(args) == 2:
         key, item = converter(args[0]) or _same, converter(args[1]) or _same
         if key is _same and item is _same:
@@ -310,7 +317,8 @@ def _same(value: Any) -> Any:
 def _tuple_converter(args: tuple[Any, ...]) -> Converter:
     if len(args) == 2 and args[1] is Ellipsis:
         item = converter(args[0])
-        return tuple if item is None else lambda values: tuple(map(item, values))
+        step = item or _same
+        return tuple if item is None else lambda values: tuple(map(step, values))
     items = [converter(arg) for arg in args]
     if not any(items):
         return None

@@ -135,7 +135,11 @@ class _Handler:
     """What answers one method."""
 
     def __init__(
-        self, line: str, function: Callable[..., Any], arguments: tuple[Converter, ...], names: tuple[str, str]
+        self,
+        line: str,
+        function: Callable[..., Any],
+        arguments: tuple[Converter, ...],
+        names: tuple[str, str],
     ) -> None:
         self.line = line
         self.function = function
@@ -146,9 +150,7 @@ class _Handler:
     def converted(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         if self.arguments is None:
             return args
-        return tuple(
-            arg if step is None or arg is None else step(arg) for step, arg in zip(self.arguments, args, strict=True)
-        )
+        return tuple(arg if step is None or arg is None else step(arg) for step, arg in zip(self.arguments, args, strict=True))
 
 
 class Handlers:
@@ -190,9 +192,7 @@ class Handlers:
             server._publish(self._native, line, args)
 
 
-_served: weakref.WeakKeyDictionary[Any, list[tuple[weakref.ref[Server], contract.ContractInfo]]] = (
-    weakref.WeakKeyDictionary()
-)
+_served: weakref.WeakKeyDictionary[Any, list[tuple[weakref.ref[Server], contract.ContractInfo]]] = weakref.WeakKeyDictionary()
 
 
 class _RaisedEvent(contract.Event[Any]):
@@ -278,9 +278,7 @@ class Server:
         for service in self._services:
             if isinstance(service, Handlers):
                 native = service._native
-                handlers = [
-                    _Handler(line, function, (), (native.name, line)) for line, function in service._functions.items()
-                ]
+                handlers = [_Handler(line, function, (), (native.name, line)) for line, function in service._functions.items()]
                 service._servers.add(self)
             else:
                 info, handlers = _service_of(service)
@@ -487,10 +485,6 @@ def serve(endpoints: str | Sequence[str], *services: Any, **options: Unpack[Serv
     return Server(endpoints, services, options)
 
 
-def run(
-    endpoints: str | Sequence[str], *services: Any, grace: float = 30.0, **options: Unpack[ServerOptions]
-) -> None:
+def run(endpoints: str | Sequence[str], *services: Any, grace: float = 30.0, **options: Unpack[ServerOptions]) -> None:
     """Serves until SIGINT or SIGTERM, then stops in order: a whole program."""
     asyncio.run(serve(endpoints, *services, **options).serve_forever(grace=grace))
-
-

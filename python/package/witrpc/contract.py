@@ -7,9 +7,10 @@ import functools
 import inspect
 import json
 import os
+import sys
 import typing
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any, Generic, Protocol, TypeVar, TypeVarTuple, Unpack, overload
+from typing import Any, Generic, Protocol, TypeVar, TypeVarTuple, overload
 
 from . import _witrpc
 from ._names import pascal_case
@@ -29,6 +30,7 @@ __all__ = [
 
 A = TypeVar("A")
 B = TypeVar("B")
+C = TypeVar("C")
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 Ts = TypeVarTuple("Ts")
@@ -90,13 +92,13 @@ class EventStream(abc.ABC, Generic[T_co]):
         self.close()
 
 
-class Event(Generic[Unpack[Ts]]):
+class Event(Generic[*Ts]):
     """An event of a contract: ``Progress: witrpc.Event[int]``.
 
     At a client it is iterated over or subscribed to; at a server it is raised by calling it.
     """
 
-    def __call__(self, *args: Unpack[Ts]) -> None:
+    def __call__(self, *args: *Ts) -> None:
         """Raises the event, at a server: every client gets it. Never waits; may be called on any thread."""
         raise TypeError("events are raised by servers, and this is a client")
 
@@ -105,20 +107,22 @@ class Event(Generic[Unpack[Ts]]):
     @overload
     def __aiter__(self: Event[()]) -> AsyncIterator[tuple[()]]: ...
     @overload
-    def __aiter__(self: Event[A, B, Unpack[tuple[Any, ...]]]) -> AsyncIterator[tuple[Any, ...]]: ...
+    def __aiter__(self: Event[A, B, *tuple[Any, ...]]) -> AsyncIterator[tuple[Any, ...]]: ...
     def __aiter__(self) -> AsyncIterator[Any]:
         """The events from now on: of one argument that argument, of several a tuple."""
-        return aiter(self.stream())
+        whole: Any = self
+        return aiter(whole.stream())
 
     @overload
     def __iter__(self: Event[A]) -> Iterator[A]: ...
     @overload
     def __iter__(self: Event[()]) -> Iterator[tuple[()]]: ...
     @overload
-    def __iter__(self: Event[A, B, Unpack[tuple[Any, ...]]]) -> Iterator[tuple[Any, ...]]: ...
+    def __iter__(self: Event[A, B, *tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]: ...
     def __iter__(self) -> Iterator[Any]:
         """The same for a blocking client."""
-        return iter(self.stream())
+        whole: Any = self
+        return iter(whole.stream())
 
     @overload
     def stream(self: Event[A]) -> EventStream[A]: ...
@@ -127,12 +131,12 @@ class Event(Generic[Unpack[Ts]]):
     @overload
     def stream(self: Event[A, B]) -> EventStream[tuple[A, B]]: ...
     @overload
-    def stream(self: Event[Unpack[Ts]]) -> EventStream[tuple[Unpack[Ts]]]: ...
+    def stream(self: Event[A, B, C, *tuple[Any, ...]]) -> EventStream[tuple[Any, ...]]: ...
     def stream(self) -> EventStream[Any]:
         """The events from now on, to be iterated over later: nothing that comes meanwhile is missed."""
         raise TypeError("events are taken at clients, and this is a server")
 
-    def subscribe(self, handler: Callable[[Unpack[Ts]], object]) -> Subscription:
+    def subscribe(self, handler: Callable[[*Ts], object]) -> Subscription:
         """Has ``handler`` called with the arguments of each event, one after another.
 
         Of an asyncio client it may be a coroutine function, and runs in the loop; of a blocking client it runs on
@@ -186,12 +190,22 @@ class Contract(Protocol):
         super().__init_subclass__(**kwargs)
         if name is not None:
             cls.__witrpc_contract__ = (name, assembly)  # type: ignore[attr-defined]
-        for event, annotation in cls.__dict__.get("__annotations__", {}).items():
+        for event, annotation in _own_annotations(cls).items():
             if not event.startswith("_") and _is_event(annotation):
                 setattr(cls, event, EventSlot(event))
 
 
+def _own_annotations(cls: type) -> dict[str, Any]:
+    """The annotations of a class itself; names in them may not be known yet."""
+    if sys.version_info >= (3, 14):
+        import annotationlib
+
+        return annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF)
+    return inspect.get_annotations(cls)
+
+
 def _is_event(annotation: Any) -> bool:
+    annotation = getattr(annotation, "__forward_arg__", annotation)
     if isinstance(annotation, str):
         head = annotation.partition("[")[0]
         return head.rpartition(".")[2] == "Event"
@@ -273,9 +287,10 @@ def read(cls: type) -> ContractInfo:
                 seen.add(attribute)
                 overloads = typing.get_overloads(value) or [value]
                 methods += [_method(schema, cls, attribute, function) for function in overloads]
-        hints = typing.get_type_hints(base, include_extras=True) if base.__dict__.get("__annotations__") else {}
+        own = _own_annotations(base)
+        hints = typing.get_type_hints(base, include_extras=True) if own else {}
         for attribute, annotation in hints.items():
-            if attribute.startswith("_") or attribute in seen or attribute not in base.__dict__["__annotations__"]:
+            if attribute.startswith("_") or attribute in seen or attribute not in own:
                 continue
             seen.add(attribute)
             where, args = f"{cls.__name__}.{attribute}", typing.get_args(annotation)

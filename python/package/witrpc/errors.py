@@ -221,19 +221,24 @@ _BY_CODE: dict[str, type[WitRpcError]] = {
 
 # What a user can do, by the code and the outcome of the error.
 _ADVICE: dict[tuple[str, str | None], str] = {
-    ("transport", "not_sent"): "Nothing was sent. Is the server running there? With reconnect=witrpc.Reconnect() "
-    "calls wait for the connection instead.",
+    (
+        "transport",
+        "not_sent",
+    ): "Nothing was sent. Is the server running there? With reconnect=witrpc.Reconnect() calls wait for the connection instead.",
     ("transport", "unknown"): "The method may have run. If it may run twice, say so: "
     "retry=witrpc.Retry(idempotent=[...]), or deduplicated=[...] if it must not.",
-    ("timeout", "unknown"): "The method may have run. Give it more time with timeout=, or declare it in "
-    "retry=witrpc.Retry(...).",
-    ("timeout", "not_sent"): "Nothing was sent in this time. Give it more with timeout=, or look why there is no "
-    "connection: client.last_error.",
+    ("timeout", "unknown"): "The method may have run. Give it more time with timeout=, or declare it in retry=witrpc.Retry(...).",
+    (
+        "timeout",
+        "not_sent",
+    ): "Nothing was sent in this time. Give it more with timeout=, or look why there is no connection: client.last_error.",
     ("outcome_unknown", None): "Ask the service what became of it before you call again.",
     ("unauthorized", None): "Check token=. A callable is asked again for every connection.",
     ("encryption", None): "encryption=True must be set on both ends or on neither.",
-    ("overloaded", "not_sent"): "The queue of waiting calls is full: make fewer at a time, or give it more room "
-    "with limits=witrpc.Limits(...).",
+    (
+        "overloaded",
+        "not_sent",
+    ): "The queue of waiting calls is full: make fewer at a time, or give it more room with limits=witrpc.Limits(...).",
     ("closed", None): "Make a new client: one that was closed stays closed.",
 }
 
@@ -266,7 +271,5 @@ def _make(
 
 def _forked() -> WitRpcError:
     error = ForkedProcessError("this was made before the process forked, and can't be used in the child")
-    error.add_note(
-        "Make a new client here: in a worker's initializer, in post_fork, or start workers with 'spawn'."
-    )
+    error.add_note("Make a new client here: in a worker's initializer, in post_fork, or start workers with 'spawn'.")
     return error

@@ -127,7 +127,7 @@ def django_check(clients: Clients | Callable[[], Clients]) -> Callable[..., list
 
     def run(app_configs: Any = None, **_: Any) -> list[Any]:
         try:
-            from django.core.checks import CheckMessage
+            from django.core.checks import CheckMessage  # type: ignore[import-not-found, import-untyped, unused-ignore]
         except ImportError:
 
             def message(*fields: Any) -> Any:
@@ -170,7 +170,7 @@ def prometheus_collector(clients: Clients | Callable[[], Clients]) -> Any:
                 "witrpc_client_reconnects": "Reconnections that succeeded",
                 "witrpc_client_retries": "Attempts after the first one, over all calls",
             }
-            families = [GaugeMetricFamily(name, text, labels=["client"]) for name, text in gauges.items()]
+            families: list[Any] = [GaugeMetricFamily(name, text, labels=["client"]) for name, text in gauges.items()]
             families += [CounterMetricFamily(name, text, labels=["client"]) for name, text in counters.items()]
             for name, client in known.items():
                 stats = client.stats

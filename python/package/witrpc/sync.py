@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, Generic, TypeVar, Unpack, overload
 
-from . import _witrpc
+from . import _server, _witrpc
 from . import contract as _contract
 from ._client import (
     BoundMethod,
@@ -20,8 +20,8 @@ from ._client import (
     ServiceBase,
     call_options,
     callbacks,
-    client_options,
     client_of,
+    client_options,
     closed_error,
     converted,
     event_converter,
@@ -29,7 +29,6 @@ from ._client import (
     proxy,
     with_options,
 )
-from . import _server
 from ._server import ServerOptions
 from ._tracing import tracer
 from .contract import Contract, Event, EventStream, Subscription
@@ -105,7 +104,7 @@ class _Stream(EventStream[Any]):
         """The arguments of the next event; ``None`` if there will be none."""
         while True:
             args = self._source.take()
-            if args is False:
+            if isinstance(args, bool):
                 return None
             if args is not None:
                 return args
@@ -318,17 +317,13 @@ def _guarded(callback: Callable[..., Any], name: str) -> Callable[..., None]:
 
 
 @overload
-def connect(
-    endpoint: str | Sequence[str], *, contract: None = None, **options: Unpack[ClientOptions]
-) -> Client[None]: ...
+def connect(endpoint: str | Sequence[str], *, contract: None = None, **options: Unpack[ClientOptions]) -> Client[None]: ...
 @overload
 def connect(
     endpoint: str | Sequence[str], *, contract: str | _contract.ContractFile, **options: Unpack[ClientOptions]
 ) -> Client[Service]: ...
 @overload
-def connect(
-    endpoint: str | Sequence[str], *, contract: Callable[..., S], **options: Unpack[ClientOptions]
-) -> Client[S]: ...
+def connect(endpoint: str | Sequence[str], *, contract: Callable[..., S], **options: Unpack[ClientOptions]) -> Client[S]: ...
 def connect(endpoint: str | Sequence[str], *, contract: Any = None, **options: Unpack[ClientOptions]) -> Client[Any]:
     """A blocking client, to be used with ``with``; nothing is connected before. Parameters as for :func:`witrpc.connect`.
 

@@ -1,30 +1,30 @@
 """Python types and .NET types: the table, and the words for what Python can't tell.
 
-=========================================  ==========================  =====================================
-Python                                     .NET                        another .NET type
-=========================================  ==========================  =====================================
+=========================================  ============================================  =====================================
+Python                                     .NET                                          another .NET type
+=========================================  ============================================  =====================================
 ``bool``                                   ``bool``
-``int``                                    ``int``                     ``Annotated[int, witrpc.Int64]`` …
-``float``                                  ``double``                  ``Annotated[float, witrpc.Single]``
-``str``                                    ``string``                  ``Annotated[str, witrpc.Char]`` …
+``int``                                    ``int``                                       ``Annotated[int, witrpc.Int64]`` …
+``float``                                  ``double``                                    ``Annotated[float, witrpc.Single]``
+``str``                                    ``string``                                    ``Annotated[str, witrpc.Char]`` …
 ``bytes``, ``bytearray``, ``memoryview``   ``byte[]``
 ``decimal.Decimal``                        ``decimal``
 ``uuid.UUID``                              ``Guid``
-``datetime.datetime``                      ``DateTime``                ``Annotated[…, witrpc.DateTimeOffset]``
+``datetime.datetime``                      ``DateTime``                                  ``Annotated[…, witrpc.DateTimeOffset]``
 ``datetime.date``, ``datetime.time``       ``DateOnly``, ``TimeOnly``
 ``datetime.timedelta``                     ``TimeSpan``
-``list[T]``                                ``List<T>``                 ``Annotated[list[T], witrpc.Array]``
+``list[T]``                                ``List<T>``                                   ``Annotated[list[T], witrpc.Array]``
 ``Sequence[T]``, ``Iterable[T]``           ``IReadOnlyList<T>``, ``IEnumerable<T>``
 ``set[T]``, ``frozenset[T]``               ``HashSet<T>``
 ``dict[K, V]``, ``Mapping[K, V]``          ``Dictionary<K, V>``, ``IReadOnlyDictionary<K, V>``
-``tuple[A, B]``                            ``(A, B)``                  ``Annotated[…, witrpc.TupleClass]``
+``tuple[A, B]``                            ``(A, B)``                                    ``Annotated[…, witrpc.TupleClass]``
 ``tuple[T, ...]``                          ``T[]``
 ``X | None``                               ``X?``
 ``enum.Enum``                              an enum of that name
 dataclass, pydantic model, ``TypedDict``   a class of that name
 ``Any``, ``object``                        ``object``
 ``None`` as a result                       ``void``
-=========================================  ==========================  =====================================
+=========================================  ============================================  =====================================
 
 Anything else is named in full: ``Annotated[list[str], witrpc.Net("Queue<string>")]``.
 """
