@@ -5,7 +5,7 @@
 //! socket itself, unless the reading task is about to (then many calls share one write).
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
@@ -18,6 +18,7 @@ use super::key::KeyPair;
 use super::token::TokenSource;
 use crate::dispatcher::Dispatcher;
 use crate::error::Error;
+use crate::event_queue::EventQueueOptions;
 use crate::resilience::engine::{
     Action, Answer, CallKey, CallSpec, Engine, LinkId, Loss, Notification, State,
 };
@@ -39,6 +40,10 @@ pub(super) struct DriverOptions {
     pub(super) transport: TransportOptions,
     /// For links that are encrypted.
     pub(super) key: Option<KeyPair>,
+    /// Of subscriptions that ask for nothing else.
+    pub(super) event_queue: EventQueueOptions,
+    /// How long a handler of events may hold up other callbacks; `None` = for ever.
+    pub(super) handler_patience: Option<Duration>,
 }
 
 /// One client, shared by its handles and tasks.
@@ -106,6 +111,8 @@ impl Driver {
         callbacks: Callbacks,
         runtime: Handle,
     ) -> Arc<Self> {
+        let dispatcher = Dispatcher::new(options.handler_patience);
+        let subscriptions = Subscriptions::new(dispatcher.clone(), options.event_queue);
         let origin = Instant::now();
         let timer = Arc::new(Notify::new());
         let driver = Arc::new(Self {
@@ -125,8 +132,8 @@ impl Driver {
             options,
             timer,
             state: watch::Sender::new(State::Disconnected),
-            dispatcher: Dispatcher::default(),
-            subscriptions: Subscriptions::default(),
+            dispatcher,
+            subscriptions,
         });
         driver.runtime.spawn(driver.clone().keep_time());
         driver
@@ -234,7 +241,9 @@ impl Driver {
                     }
                 }
                 Action::Notify(Notification::Event(request)) => {
-                    self.subscriptions.deliver(&self.dispatcher, *request);
+                    if let Err(overflow) = self.subscriptions.deliver(*request) {
+                        core.abandon_link(self.now(), overflow);
+                    }
                 }
                 Action::Notify(notification) => {
                     state_changed |= matches!(notification, Notification::StateChanged(_));
@@ -414,6 +423,21 @@ impl Driver {
 }
 
 impl Core {
+    /// Drops the present link for a reason of our own; it counts as lost.
+    fn abandon_link(&mut self, now: Time, reason: Error) {
+        let Some(mut io) = self.link.take() else {
+            return;
+        };
+        let unsent = io.writer.as_mut().map_or(0, |writer| {
+            let unsent = writer.unsent();
+            writer.farewell("Client disconnecting");
+            unsent
+        });
+        io.task.abort();
+        let loss = Loss::Dropped(reason);
+        self.engine.link_lost(now, io.id, loss, unsent);
+    }
+
     fn close_link(&mut self, link: LinkId) {
         if let Some(mut io) = self.link.take_if(|io| io.id == link) {
             if let Some(writer) = &mut io.writer {
