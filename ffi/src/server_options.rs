@@ -23,6 +23,7 @@ use crate::callback::{UserData, witrpc_destroy};
 use crate::client_options::limit;
 use crate::contract::{ContractObject, witrpc_contract};
 use crate::error::witrpc_error;
+use crate::event_options::ServerEvents;
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
 use crate::request::{RequestObject, witrpc_request};
@@ -89,7 +90,7 @@ impl Object for ImplementationObject {
 }
 
 #[derive(Clone)]
-struct Options {
+pub(crate) struct Options {
     endpoints: Vec<String>,
     implementations: Vec<Implementation>,
     encryption: bool,
@@ -98,6 +99,7 @@ struct Options {
     limits: ServerLimits,
     dedup: DedupOptions,
     strong_event_types: bool,
+    pub(crate) events: ServerEvents,
     tls: Option<TlsServerOptions>,
     websocket: WebSocketOptions,
     pipe_mode: Option<u32>,
@@ -138,6 +140,13 @@ pub(crate) fn in_handler() -> bool {
     IN_HANDLER.get()
 }
 
+/// Runs something of the user's that must not wait for its own end.
+pub(crate) fn as_handler(f: impl FnOnce()) {
+    IN_HANDLER.set(true);
+    f();
+    IN_HANDLER.set(false);
+}
+
 impl Handler {
     /// Hands a call to the C function, on a thread where it may block.
     fn call(
@@ -150,13 +159,11 @@ impl Handler {
         let request = request.expose_provenance();
         let handler = self.clone();
         tokio::task::spawn_blocking(move || {
-            IN_HANDLER.set(true);
             // SAFETY: the caller gave the function together with the user data.
-            unsafe {
+            as_handler(|| unsafe {
                 let request = std::ptr::with_exposed_provenance_mut(request);
                 (handler.function)(handler.user_data.pointer(), request);
-            }
-            IN_HANDLER.set(false);
+            });
         });
         async move {
             receiver
@@ -238,6 +245,7 @@ impl ServerOptionsObject {
                 builder.validator(move |Credentials { token, peer }| validator.check(token, peer))
             }
         };
+        builder = options.events.install(builder);
         if let Some(trace) = options.trace {
             builder = builder.on_execute(move |execution| trace.tell(execution));
         }
@@ -373,6 +381,7 @@ pub unsafe extern "C" fn witrpc_server_options_new(
                 limits: ServerLimits::default(),
                 dedup: DedupOptions::default(),
                 strong_event_types: false,
+                events: ServerEvents::default(),
                 tls: None,
                 websocket: WebSocketOptions::default(),
                 pipe_mode: None,
@@ -391,7 +400,8 @@ pub extern "C" fn witrpc_server_options_free(options: *mut witrpc_server_options
     });
 }
 
-fn change(
+/// Changes options; gives the status.
+pub(crate) fn change(
     options: *mut witrpc_server_options,
     f: impl FnOnce(&mut Options) -> Result<(), Failure>,
 ) -> i32 {

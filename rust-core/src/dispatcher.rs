@@ -226,9 +226,8 @@ impl Dispatcher {
         let handles = std::mem::take(&mut queue.handles);
         drop(queue);
         // They have let go of the queue and do nothing more.
-        handles
-            .into_iter()
-            .fold(true, |all, thread| thread.join().is_ok() && all)
+        let joined = handles.into_iter().map(|thread| thread.join().is_ok());
+        joined.filter(|ended| !ended).count() == 0
     }
 
     /// Runs `wait`, which waits for the library. On this dispatcher's own thread it is noted that

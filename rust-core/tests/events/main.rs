@@ -43,11 +43,11 @@ fn raise(call: &CallContext, event: &str, value: Value) -> Result<(), Fault> {
 fn service() -> ServiceBuilder {
     ServiceBuilder::new(contract())
         .handle("Raise", |call, (count,): (i64,)| async move {
-            (0..count).try_for_each(|n| raise(&call, "Tick", Value::Int(n.into())))
+            (0..count).try_for_each(|n| raise(&call, "Tick", Value::Int(n)))
         })
         .handle("Mixed", |call, (count,): (i64,)| async move {
             (0..count).try_for_each(|n| match n % 2 {
-                0 => raise(&call, "Tick", Value::Int(n.into())),
+                0 => raise(&call, "Tick", Value::Int(n)),
                 _ => raise(&call, "Tock", n.to_string().into()),
             })
         })

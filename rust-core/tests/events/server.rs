@@ -262,3 +262,48 @@ async fn names_of_types_on_the_wire_play_no_part() {
     }
     assert_eq!(next(&mut stream).await, 8);
 }
+
+#[tokio::test]
+async fn accessors_of_events_that_a_client_calls_change_nothing() {
+    let (server, endpoint) = serve(|s| s).await;
+    let (client, feed) = connect(&endpoint, |c| c).await;
+    let mut stream = feed.events("Tick").unwrap();
+    let open = client.service(CONTRACT).unwrap();
+    for accessor in ["remove_Tick", "add_Tick", "add_Tick"] {
+        let line = format!("void {accessor}(Action<int> value)");
+        open.call::<()>(&line, (None::<i32>,)).await.unwrap();
+    }
+    // Neither none nor two.
+    for n in 0..3 {
+        assert_eq!(server.publisher().raise(CONTRACT, "Tick", (n,)).unwrap(), 1);
+        assert_eq!(next(&mut stream).await, n);
+    }
+}
+
+#[tokio::test]
+async fn methods_that_are_named_like_accessors_are_methods() {
+    let contract = || {
+        witrpc::contract::Contract::builder("Demo.IShop")
+            .method("int add_Item(int item)")
+            .method("int remove_Item(int item)")
+            .event("event Action<int> Item2")
+            .build()
+            .unwrap()
+    };
+    let server = witrpc::server::Server::builder()
+        .listen("tcp://127.0.0.1:0")
+        .service(
+            witrpc::server::ServiceBuilder::new(contract())
+                .handle("add_Item", |_, (n,): (i32,)| async move { Ok(n + 1) })
+                .handle("remove_Item", |_, (n,): (i32,)| async move { Ok(n - 1) }),
+        )
+        .start()
+        .await
+        .unwrap();
+    let endpoint = server.endpoints()[0].to_string();
+    let client = witrpc::client::Client::builder(&endpoint).build().unwrap();
+    client.connect().await.unwrap();
+    let shop = client.service_of(contract());
+    assert_eq!(shop.call::<i32>("add_Item", (7,)).await, Ok(8));
+    assert_eq!(shop.call::<i32>("remove_Item", (7,)).await, Ok(6));
+}

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
-use witrpc::server::{Server, ServerBuilder};
+use tokio::task::AbortHandle;
+use witrpc::server::{Publisher, Server, ServerBuilder};
 use witrpc_cli::demo::{self, Faults};
 
 /// A server on a port of its own; it ends when it is dropped.
@@ -51,6 +52,16 @@ impl Own {
         self.server
             .as_ref()
             .map_or(0, |server| server.stats().executed)
+    }
+
+    /// Raises events.
+    pub fn publisher(&self) -> Publisher {
+        self.server.as_ref().expect("it runs").publisher()
+    }
+
+    /// Has something run beside the server.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.runtime.spawn(work).abort_handle()
     }
 
     /// Drives something on the server's runtime.

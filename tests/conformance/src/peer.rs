@@ -107,10 +107,15 @@ impl Peer {
     /// Runs `client`: every method, a duplicate, refusals, all events. Returns what it says about
     /// itself and every line that tells of a failure.
     pub fn client(&self, port: u16, args: &[&str]) -> (String, Vec<String>) {
-        let out = self.run("client", port, args);
+        let out = self.script(port, args);
         let failed = out.lines().filter(|line| line.contains("\"ok\":false"));
         let failed = failed.map(ToOwned::to_owned).collect();
         (out.lines().last().unwrap_or_default().to_owned(), failed)
+    }
+
+    /// Runs `client` and returns all that it prints: a line of JSON for each call and each event.
+    pub fn script(&self, port: u16, args: &[&str]) -> String {
+        self.run("client", port, args)
     }
 
     /// Runs `call`. Returns the printed result, or the error.
