@@ -1376,7 +1376,7 @@ void witrpc_error_free(struct witrpc_error *error);
  *
  * Handlers of a client run one after the other, in the order in which the events were raised, and
  * in order with its other callbacks. A handler that blocks holds up its own events only: once it
- * has run for 100 ms (witrpc_client_options_handler_patience_ms) the others go on beside it, on
+ * has run for 1 s (witrpc_client_options_handler_patience_ms) the others go on beside it, on
  * another thread. Up to 1,024 events wait for it, then the oldest ones are dropped and counted
  * (witrpc_client_options_event_queue). Types are those of the line, whatever the wire names.
  *
@@ -1440,7 +1440,7 @@ int32_t witrpc_client_options_event_queue(struct witrpc_client_options *options,
  * then handlers of two subscriptions may run at the same time, on two threads.
  *
  * WITRPC_NO_TIMEOUT: no callback of a client ever runs beside another one, and a handler that blocks
- * holds up all of them. Default 100.
+ * holds up all of them. Default 1,000.
  */
 int32_t witrpc_client_options_handler_patience_ms(struct witrpc_client_options *options,
                                                   uint64_t ms);

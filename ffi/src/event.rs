@@ -95,7 +95,7 @@ unsafe fn subscribe(
 ///
 /// Handlers of a client run one after the other, in the order in which the events were raised, and
 /// in order with its other callbacks. A handler that blocks holds up its own events only: once it
-/// has run for 100 ms (witrpc_client_options_handler_patience_ms) the others go on beside it, on
+/// has run for 1 s (witrpc_client_options_handler_patience_ms) the others go on beside it, on
 /// another thread. Up to 1,024 events wait for it, then the oldest ones are dropped and counted
 /// (witrpc_client_options_event_queue). Types are those of the line, whatever the wire names.
 ///

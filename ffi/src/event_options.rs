@@ -121,7 +121,7 @@ pub extern "C" fn witrpc_client_options_event_queue(
 /// then handlers of two subscriptions may run at the same time, on two threads.
 ///
 /// WITRPC_NO_TIMEOUT: no callback of a client ever runs beside another one, and a handler that blocks
-/// holds up all of them. Default 100.
+/// holds up all of them. Default 1,000.
 #[unsafe(no_mangle)]
 pub extern "C" fn witrpc_client_options_handler_patience_ms(
     options: *mut witrpc_client_options,

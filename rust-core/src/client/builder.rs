@@ -23,9 +23,9 @@ use crate::transport::tls::TlsClientOptions;
 use crate::transport::{Endpoint, SocketOptions, TransportOptions, WebSocketOptions};
 use crate::wire::DEFAULT_MAX_FRAME;
 
-/// How long a handler of events may hold up other callbacks: longer than most take, shorter than
-/// anybody would call a standstill.
-const DEFAULT_PATIENCE: Duration = Duration::from_millis(100);
+/// How long a handler of events may hold up other callbacks: longer than one takes that does not
+/// block, also on a machine that is busy, because then the order over several subscriptions ends.
+const DEFAULT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Builds a [`Client`]. Everything has a default but the endpoint; wrong values are told by
 /// [`build`](Self::build).
@@ -233,7 +233,7 @@ impl ClientBuilder {
     /// How long a handler of events may hold up the callbacks behind it. One that takes longer goes
     /// on by itself: its own events wait for it, everything else goes on in order beside it, so that
     /// then handlers of two subscriptions may run at the same time. `None`: no callback ever runs
-    /// beside another one, and a handler that blocks holds up all of them. Default 100 ms.
+    /// beside another one, and a handler that blocks holds up all of them. Default 1 s.
     pub fn handler_patience(mut self, limit: Option<Duration>) -> Self {
         self.handler_patience = limit;
         self
