@@ -1377,7 +1377,7 @@ void witrpc_error_free(struct witrpc_error *error);
  * Handlers of a client run one after the other, in the order in which the events were raised, and
  * in order with its other callbacks. A handler that blocks holds up its own events only: once it
  * has run for 1 s (witrpc_client_options_handler_patience_ms) the others go on beside it, on
- * another thread. Up to 1,024 events wait for it, then the oldest ones are dropped and counted
+ * another thread. Up to 65,536 events wait for it, then the oldest ones are dropped and counted
  * (witrpc_client_options_event_queue). Types are those of the line, whatever the wire names.
  *
  * On success `*out` is a new handle, to be freed with witrpc_subscription_free. `destroy` (may be
@@ -1424,7 +1424,7 @@ void witrpc_subscription_free(struct witrpc_subscription *subscription);
 /**
  * Bounds of the queue of each subscription: events that may wait for its handler, bytes of their
  * arguments (a single event may be larger), and what happens to those that do not fit
- * (witrpc_overflow). Default 1,024, 64 MiB and WITRPC_DROP_OLDEST.
+ * (witrpc_overflow). Default 65,536, 64 MiB and WITRPC_DROP_OLDEST.
  *
  * With WITRPC_DISCONNECT the client drops its link; with automatic reconnection it comes back, and
  * on_reconnected can fetch what is missing. WITRPC_INVALID_ARGUMENT for 0 and unknown policies.

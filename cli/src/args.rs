@@ -191,7 +191,7 @@ pub(crate) struct ListenArgs {
     pub(crate) events: Vec<String>,
 
     /// Events that wait for a slow output; of more, the oldest are lost, and a note says how many
-    #[arg(long, value_name = "N", default_value_t = 1024)]
+    #[arg(long, value_name = "N", default_value_t = 65_536)]
     pub(crate) queue: usize,
 
     /// End after this many events

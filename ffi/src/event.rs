@@ -96,7 +96,7 @@ unsafe fn subscribe(
 /// Handlers of a client run one after the other, in the order in which the events were raised, and
 /// in order with its other callbacks. A handler that blocks holds up its own events only: once it
 /// has run for 1 s (witrpc_client_options_handler_patience_ms) the others go on beside it, on
-/// another thread. Up to 1,024 events wait for it, then the oldest ones are dropped and counted
+/// another thread. Up to 65,536 events wait for it, then the oldest ones are dropped and counted
 /// (witrpc_client_options_event_queue). Types are those of the line, whatever the wire names.
 ///
 /// On success `*out` is a new handle, to be freed with witrpc_subscription_free. `destroy` (may be

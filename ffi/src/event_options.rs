@@ -99,7 +99,7 @@ fn queue(max_events: usize, max_bytes: usize, overflow: i32) -> Result<EventQueu
 
 /// Bounds of the queue of each subscription: events that may wait for its handler, bytes of their
 /// arguments (a single event may be larger), and what happens to those that do not fit
-/// (witrpc_overflow). Default 1,024, 64 MiB and WITRPC_DROP_OLDEST.
+/// (witrpc_overflow). Default 65,536, 64 MiB and WITRPC_DROP_OLDEST.
 ///
 /// With WITRPC_DISCONNECT the client drops its link; with automatic reconnection it comes back, and
 /// on_reconnected can fetch what is missing. WITRPC_INVALID_ARGUMENT for 0 and unknown policies.

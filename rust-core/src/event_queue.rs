@@ -33,10 +33,12 @@ pub struct EventQueueOptions {
 }
 
 impl EventQueueOptions {
-    /// The default of a client's subscriptions: 1,024 events and 64 MiB, the oldest are dropped.
+    /// The default of a client's subscriptions: 65,536 events and 64 MiB, the oldest are dropped. (As
+    /// many as NATS keeps; with far fewer a busy machine drops events before a quick handler has its
+    /// turn.)
     pub fn client() -> Self {
         Self {
-            max_events: 1024,
+            max_events: 65_536,
             max_bytes: 64 * 1024 * 1024,
             overflow: Overflow::DropOldest,
         }

@@ -1,6 +1,7 @@
 //! Clients that do not read as fast as events come.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use witrpc::client::EventStream;
 use witrpc::security::ClientKey;
@@ -131,19 +132,24 @@ async fn a_slow_reader_is_closed_where_no_event_may_be_lost() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_burst_within_the_bounds_reaches_a_client_that_reads_whole() {
     let (server, endpoint) = serve(|s| s).await;
-    let (_client, feed) = connect(&endpoint, |c| {
-        c.event_queue(EventQueueOptions {
-            max_events: 100_000,
-            ..EventQueueOptions::client()
-        })
-    })
-    .await;
+    let (_client, feed) = connect(&endpoint, |c| c).await;
     let mut stream = feed.events("Tick").unwrap();
+    let seen = Arc::new(AtomicU64::new(0));
+    let handler = feed
+        .on_event("Tick", {
+            let seen = seen.clone();
+            move |_| {
+                seen.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+        .unwrap();
     feed.call::<()>("Raise", (60_000,)).await.unwrap();
     for n in 0..60_000 {
         let event = soon(stream.next()).await.unwrap();
         assert_eq!(event.get::<(i64,)>().unwrap(), (n,));
     }
+    until(|| seen.load(Ordering::Relaxed) == 60_000).await;
+    assert_eq!(handler.dropped(), 0);
     let stats = server.stats();
     assert_eq!((stats.events_dropped, stats.slow_clients_closed), (0, 0));
 }
