@@ -310,6 +310,44 @@ typedef int32_t witrpc_overflow;
 #endif // __cplusplus
 
 /**
+ * How arguments, results and event arguments travel. Numbers never change.
+ */
+enum witrpc_codec
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * System.Text.Json. The default, here and in WitRPC. Needs no contract.
+   */
+  WITRPC_CODEC_JSON = 0,
+  /**
+   * MemoryPack (WithMemoryPack).
+   */
+  WITRPC_CODEC_MEMORYPACK = 1,
+  /**
+   * MessagePack, LZ4-compressed where WitRPC does that (WithMessagePack).
+   */
+  WITRPC_CODEC_MESSAGEPACK = 2,
+  /**
+   * protobuf-net (WithProtoBuf).
+   */
+  WITRPC_CODEC_PROTOBUF = 3,
+  /**
+   * Google.Protobuf: messages of types that the contract does not declare pass as their bytes, in
+   * base64; all else is JSON.
+   */
+  WITRPC_CODEC_GOOGLE_PROTOBUF = 4,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum witrpc_codec witrpc_codec;
+#else
+typedef int32_t witrpc_codec;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
  * Bytes that the library made: a result as JSON text, or an encoded one. Owned by whoever got it;
  * free it with witrpc_buffer_free. Buffers that a callback is given are borrowed until it returns;
  * witrpc_buffer_retain keeps one for longer, without a copy.
@@ -326,6 +364,12 @@ typedef struct witrpc_call witrpc_call;
  * made. Any thread.
  */
 typedef struct witrpc_call_options witrpc_call_options;
+
+/**
+ * A token to be checked. An asynchronous validator owns it; freeing it without an answer refuses
+ * the token.
+ */
+typedef struct witrpc_check witrpc_check;
 
 /**
  * A client. All functions may be called from any thread and from any callback.
@@ -391,7 +435,8 @@ typedef struct witrpc_service witrpc_service;
 typedef struct witrpc_subscription witrpc_subscription;
 
 /**
- * Where a token provider puts its answer; valid until the provider returns.
+ * Where a token provider puts its answer: valid until it is answered or failed, and for a provider
+ * that is not asynchronous at most until that returns.
  */
 typedef struct witrpc_token witrpc_token;
 
@@ -536,8 +581,8 @@ typedef struct witrpc_client_callbacks {
  * Asks for the access token. Runs on a thread for blocking work, before every attempt to connect
  * and once more when the server refused a token.
  *
- * Give the token with witrpc_token_answer and return. Without an answer this attempt fails, and
- * the next one asks again.
+ * Give the token with witrpc_token_answer, or say with witrpc_token_fail why there is none, and
+ * return. Without an answer this attempt fails, and the next one asks again.
  */
 typedef void (*witrpc_token_provider)(void *user_data, struct witrpc_token *answer);
 
@@ -630,6 +675,14 @@ typedef struct witrpc_server_stats {
 typedef void (*witrpc_handler)(void *user_data, struct witrpc_request *request);
 
 /**
+ * An execution is about to begin: method and the 16 bytes of the call's id. What is counted here is
+ * what really ran. Must not block for long: it runs on an I/O thread.
+ */
+typedef void (*witrpc_on_execute)(void *user_data,
+                                  const char *method,
+                                  const uint8_t *invocation_id);
+
+/**
  * Says whether a token is good, for each connection and each call. `token` and `peer` (address and
  * port) are NUL-terminated. If it is, it may name its bearer: at most `principal_size` bytes with a
  * NUL into `principal`, which is empty before; calls of one principal are told from those of
@@ -642,12 +695,11 @@ typedef bool (*witrpc_validator)(void *user_data,
                                  size_t principal_size);
 
 /**
- * An execution is about to begin: method and the 16 bytes of the call's id. What is counted here is
- * what really ran. Must not block for long: it runs on an I/O thread.
+ * Says in time whether a token is good, for each connection and each call. Runs on a thread for
+ * blocking work, several at once. It owns the check and must end it, now or later, on any thread,
+ * with witrpc_check_accept or witrpc_check_refuse.
  */
-typedef void (*witrpc_on_execute)(void *user_data,
-                                  const char *method,
-                                  const uint8_t *invocation_id);
+typedef void (*witrpc_async_validator)(void *user_data, struct witrpc_check *check);
 
 #ifdef __cplusplus
 extern "C" {
@@ -1036,39 +1088,6 @@ int32_t witrpc_client_options_user_timeout_ms(struct witrpc_client_options *opti
                                               uint64_t ms);
 
 /**
- * Certificate authorities to trust with tls:// and wss://, as the text of a PEM file (`size` in
- * bytes). Default: those of the system.
- */
-int32_t witrpc_client_options_tls_authorities(struct witrpc_client_options *options,
-                                              const char *pem,
-                                              size_t size);
-
-/**
- * The name that the server's certificate must be for, NUL-terminated. Default: the host of the
- * endpoint.
- */
-int32_t witrpc_client_options_tls_server_name(struct witrpc_client_options *options,
-                                              const char *name);
-
-/**
- * Accepts the certificate whose DER form has this SHA-256 (32 bytes), and no others but those
- * given by further calls; then neither names nor authorities are looked at. For devices with
- * self-signed certificates.
- */
-int32_t witrpc_client_options_tls_pin(struct witrpc_client_options *options,
-                                      const uint8_t *sha256);
-
-/**
- * The client's own certificate and its private key, as the texts of PEM files (sizes in bytes). The
- * certificate may be followed by those that lead to a root.
- */
-int32_t witrpc_client_options_tls_identity(struct witrpc_client_options *options,
-                                           const char *certificate,
-                                           size_t certificate_size,
-                                           const char *key,
-                                           size_t key_size);
-
-/**
  * How a dead peer is noticed with ws:// and wss://: silence before a ping, and silence after it until
  * the link is dead. Default 15,000 ms and 20,000 ms.
  */
@@ -1256,12 +1275,110 @@ int32_t witrpc_client_options_token_provider(struct witrpc_client_options *optio
                                              witrpc_destroy destroy);
 
 /**
- * Gives a token provider's answer: `size` bytes of UTF-8, copied. Only inside the provider, with
- * the pointer that it was given.
+ * The same with a provider that may answer later, on any thread: it owns the handle that it is
+ * given, and must end it with witrpc_token_answer, witrpc_token_fail or witrpc_token_free. The
+ * attempt to connect waits for it as long as connecting may take
+ * (witrpc_client_options_connect_timeout_ms); an answer after that does nothing.
  */
-int32_t witrpc_token_answer(struct witrpc_token *answer,
-                            const char *token,
-                            size_t size);
+int32_t witrpc_client_options_token_provider_async(struct witrpc_client_options *options,
+                                                   witrpc_token_provider provider,
+                                                   void *user_data,
+                                                   witrpc_destroy destroy);
+
+/**
+ * Gives a token provider's answer: `size` bytes of UTF-8, copied. Ends the handle.
+ */
+int32_t witrpc_token_answer(struct witrpc_token *answer, const char *token, size_t size);
+
+/**
+ * Says why a token provider has no token (NUL-terminated): this attempt fails with it. Ends the
+ * handle.
+ */
+int32_t witrpc_token_fail(struct witrpc_token *answer, const char *reason);
+
+/**
+ * Ends the handle of an asynchronous token provider without a token: this attempt fails. NULL and
+ * an ended one are allowed.
+ */
+void witrpc_token_free(struct witrpc_token *answer);
+
+/**
+ * Certificate authorities to trust with tls:// and wss://, as the text of a PEM file (`size` in
+ * bytes). Default: those of the system.
+ */
+int32_t witrpc_client_options_tls_authorities(struct witrpc_client_options *options,
+                                              const char *pem,
+                                              size_t size);
+
+/**
+ * The same from a PEM file (its path NUL-terminated), which is read when a client is made; that
+ * fails with WITRPC_INVALID_ARGUMENT if it can't be read.
+ */
+int32_t witrpc_client_options_tls_authorities_file(struct witrpc_client_options *options,
+                                                   const char *path);
+
+/**
+ * Whether to trust the system's certificate authorities also where authorities are given. Default
+ * false. Without given ones the system's are trusted in any case.
+ */
+int32_t witrpc_client_options_tls_system_authorities(struct witrpc_client_options *options,
+                                                     bool also);
+
+/**
+ * The name that the server's certificate must be for, NUL-terminated. Default: the host of the
+ * endpoint.
+ */
+int32_t witrpc_client_options_tls_server_name(struct witrpc_client_options *options,
+                                              const char *name);
+
+/**
+ * Accepts the certificate whose DER form has this SHA-256 (32 bytes), and no others but those
+ * given by further calls; then neither names nor authorities are looked at. For devices with
+ * self-signed certificates.
+ */
+int32_t witrpc_client_options_tls_pin(struct witrpc_client_options *options,
+                                      const uint8_t *sha256);
+
+/**
+ * The client's own certificate and its private key, as the texts of PEM files (sizes in bytes). The
+ * certificate may be followed by those that lead to a root; the key is PKCS#8, PKCS#1 or SEC1, not
+ * encrypted.
+ */
+int32_t witrpc_client_options_tls_identity(struct witrpc_client_options *options,
+                                           const char *certificate,
+                                           size_t certificate_size,
+                                           const char *key,
+                                           size_t key_size);
+
+/**
+ * The same from PEM files (their paths NUL-terminated; they may be one file), which are read when a
+ * client is made; that fails with WITRPC_INVALID_ARGUMENT if they can't be read.
+ */
+int32_t witrpc_client_options_tls_identity_files(struct witrpc_client_options *options,
+                                                 const char *certificate_path,
+                                                 const char *key_path);
+
+/**
+ * How arguments and results are encoded (witrpc_codec). The server must be set alike: it is not
+ * negotiated. Default WITRPC_CODEC_JSON.
+ *
+ * Values are JSON text all the same. The other codecs encode by type: what the built-in types of a
+ * method's line do not say, the members of classes and enums, comes from the contract that the
+ * service was made with (witrpc_client_service_of). Without it such a call fails with
+ * WITRPC_INVALID_ARGUMENT.
+ */
+int32_t witrpc_client_options_codec(struct witrpc_client_options *options,
+                                    int32_t codec);
+
+/**
+ * How arguments and results are encoded (witrpc_codec). Clients must be set alike: it is not
+ * negotiated. Default WITRPC_CODEC_JSON.
+ *
+ * Handlers get and give JSON text all the same. The other codecs need the contract with its types
+ * (witrpc_implementation_of) for methods that use more than built-in types.
+ */
+int32_t witrpc_server_options_codec(struct witrpc_server_options *options,
+                                    int32_t codec);
 
 /**
  * Tells of connections: of each that was authorised, before its first call is read (the place to
@@ -1315,6 +1432,13 @@ int32_t witrpc_contract_from_json_n(const char *json,
  * The same with a NUL-terminated text.
  */
 int32_t witrpc_contract_from_json(const char *json,
+                                  struct witrpc_contract **out,
+                                  struct witrpc_error **error);
+
+/**
+ * The same from a file (its path NUL-terminated), which is read before this function returns.
+ */
+int32_t witrpc_contract_from_file(const char *path,
                                   struct witrpc_contract **out,
                                   struct witrpc_error **error);
 
@@ -1727,9 +1851,9 @@ void witrpc_implementation_free(struct witrpc_implementation *implementation);
 
 /**
  * Starts options of a server that listens at `endpoint` (NUL-terminated, as
- * "tcp://127.0.0.1:5000", "tls://[::1]:5000", "ws://localhost:80/api/" or "pipe://name"; the host `*` stands for all addresses of this
- * machine, port 0 picks a free one). On success `*out` is a new handle, to be freed with
- * witrpc_server_options_free.
+ * "tcp://127.0.0.1:5000", "tls://[::1]:5000", "ws://localhost:80/api/" or "pipe://name"; the host
+ * `*` stands for all addresses of this machine, port 0 picks a free one). On success `*out` is a new
+ * handle, to be freed with witrpc_server_options_free.
  */
 int32_t witrpc_server_options_new(const char *endpoint,
                                   struct witrpc_server_options **out,
@@ -1751,42 +1875,6 @@ int32_t witrpc_server_options_add_endpoint(struct witrpc_server_options *options
  */
 int32_t witrpc_server_options_serve(struct witrpc_server_options *options,
                                     const struct witrpc_implementation *implementation);
-
-/**
- * WitRPC's own encryption: an RSA key exchange, then AES-256-GCM. Clients must be set alike: one
- * that does not encrypt, or with a key that is malformed, weak, or of fewer than 2,048 or more than
- * 4,096 bits, is told so and refused. It keeps out who listens, not who can change what passes.
- * Default off.
- */
-int32_t witrpc_server_options_encryption(struct witrpc_server_options *options,
-                                         bool on);
-
-/**
- * Accepts only this token, NUL-terminated. Default the empty one, which is what a client without a
- * token sends.
- */
-int32_t witrpc_server_options_token(struct witrpc_server_options *options,
-                                    const char *token);
-
-/**
- * Accepts only the token in a file (its path NUL-terminated). The file is looked at for every check
- * and read again only if it has changed; so a new token counts at once, also on connections that
- * stand. A byte order mark, and blanks and line ends around the token, are no part of it.
- *
- * While the file is missing, empty, not UTF-8 or longer than 64 KiB, nobody is let in; when the
- * server starts, that is an error. Replace it by renaming another one over it.
- */
-int32_t witrpc_server_options_token_file(struct witrpc_server_options *options,
-                                         const char *path);
-
-/**
- * Asks whether a token is good, at the handshake and for every call. `destroy` (may be NULL) is
- * called with `user_data` exactly once, after the last call, also when this function fails.
- */
-int32_t witrpc_server_options_validator(struct witrpc_server_options *options,
-                                        witrpc_validator validator,
-                                        void *user_data,
-                                        witrpc_destroy destroy);
 
 /**
  * Tells of each execution, before the handler begins. `destroy` as above.
@@ -1857,17 +1945,21 @@ int32_t witrpc_server_options_strong_event_types(struct witrpc_server_options *o
                                                  bool strong);
 
 /**
- * The certificate of tls:// and wss:// and its private key, as the texts of PEM files (sizes in
- * bytes), and the authorities that clients' certificates must come from (size 0 = clients need
- * none).
+ * TCP keep-alive, which notices a client that vanished without a word: silence before the first
+ * probe (WITRPC_NO_TIMEOUT = no probes), time between probes, unanswered probes until the
+ * connection is closed. Default 10,000 ms, 5,000 ms, 3.
  */
-int32_t witrpc_server_options_tls(struct witrpc_server_options *options,
-                                  const char *certificate,
-                                  size_t certificate_size,
-                                  const char *key,
-                                  size_t key_size,
-                                  const char *client_authorities,
-                                  size_t client_authorities_size);
+int32_t witrpc_server_options_keepalive(struct witrpc_server_options *options,
+                                        uint64_t idle_ms,
+                                        uint64_t interval_ms,
+                                        uint32_t probes);
+
+/**
+ * How long sent bytes may stay unacknowledged until a connection is closed, in ms (Linux);
+ * WITRPC_NO_TIMEOUT = the kernel's own limit. Default 20,000.
+ */
+int32_t witrpc_server_options_user_timeout_ms(struct witrpc_server_options *options,
+                                              uint64_t ms);
 
 /**
  * How a dead client is noticed with ws:// and wss://: silence before a ping, and silence after it
@@ -1889,6 +1981,108 @@ int32_t witrpc_server_options_websocket_fragment(struct witrpc_server_options *o
  */
 int32_t witrpc_server_options_pipe_mode(struct witrpc_server_options *options,
                                         uint32_t mode);
+
+/**
+ * WitRPC's own encryption: an RSA key exchange, then AES-256-GCM. Clients must be set alike: one
+ * that does not encrypt, or with a key that is malformed, weak, or of fewer than 2,048 or more than
+ * 4,096 bits, is told so and refused. It keeps out who listens, not who can change what passes.
+ * Default off.
+ */
+int32_t witrpc_server_options_encryption(struct witrpc_server_options *options,
+                                         bool on);
+
+/**
+ * Accepts only this token, NUL-terminated. Default the empty one, which is what a client without a
+ * token sends.
+ */
+int32_t witrpc_server_options_token(struct witrpc_server_options *options,
+                                    const char *token);
+
+/**
+ * Accepts only the token in a file (its path NUL-terminated). The file is looked at for every check
+ * and read again only if it has changed; so a new token counts at once, also on connections that
+ * stand. A byte order mark, and blanks and line ends around the token, are no part of it.
+ *
+ * While the file is missing, empty, not UTF-8 or longer than 64 KiB, nobody is let in; when the
+ * server starts, that is an error. Replace it by renaming another one over it.
+ */
+int32_t witrpc_server_options_token_file(struct witrpc_server_options *options,
+                                         const char *path);
+
+/**
+ * Asks whether a token is good, at the handshake and for every call. `destroy` (may be NULL) is
+ * called with `user_data` exactly once, after the last call, also when this function fails.
+ */
+int32_t witrpc_server_options_validator(struct witrpc_server_options *options,
+                                        witrpc_validator validator,
+                                        void *user_data,
+                                        witrpc_destroy destroy);
+
+/**
+ * Asks whether a token is good, at the handshake and for every call, and waits for the answer. Calls
+ * of one connection are checked one after the other and begin in the order in which they came; other
+ * connections are not held up. Without an answer within the handshake timeout
+ * (witrpc_server_options_handshake_timeout_ms) the connection is closed at the handshake, and a call
+ * is refused with status 503. `destroy` as above.
+ */
+int32_t witrpc_server_options_validator_async(struct witrpc_server_options *options,
+                                              witrpc_async_validator validator,
+                                              void *user_data,
+                                              witrpc_destroy destroy);
+
+/**
+ * The token, NUL-terminated, valid until the check is ended; empty where the client has none, NULL
+ * for a bad handle.
+ */
+const char *witrpc_check_token(const struct witrpc_check *check);
+
+/**
+ * Address and port of the client, or "local" at a pipe; NUL-terminated, valid until the check is
+ * ended; NULL for a bad handle.
+ */
+const char *witrpc_check_peer(const struct witrpc_check *check);
+
+/**
+ * Accepts the token, and ends the check: the handle is freed. `principal` (NUL-terminated; NULL is
+ * the empty one) names its bearer: calls of one principal are told from those of another. Never use
+ * the token itself, because tokens change.
+ */
+int32_t witrpc_check_accept(struct witrpc_check *check,
+                            const char *principal);
+
+/**
+ * Refuses the token, and ends the check: the handle is freed.
+ */
+int32_t witrpc_check_refuse(struct witrpc_check *check);
+
+/**
+ * Frees a check; without an answer the token is refused. NULL and an ended one are allowed.
+ */
+void witrpc_check_free(struct witrpc_check *check);
+
+/**
+ * The certificate of tls:// and wss:// and its private key, as the texts of PEM files (sizes in
+ * bytes), and the authorities that clients' certificates must come from (size 0 = clients need
+ * none). The certificate may be followed by those that lead to a root; the key is PKCS#8, PKCS#1 or
+ * SEC1, not encrypted.
+ */
+int32_t witrpc_server_options_tls(struct witrpc_server_options *options,
+                                  const char *certificate,
+                                  size_t certificate_size,
+                                  const char *key,
+                                  size_t key_size,
+                                  const char *client_authorities,
+                                  size_t client_authorities_size);
+
+/**
+ * The same from PEM files (their paths NUL-terminated; `client_authorities_path` may be NULL =
+ * clients need no certificate), which are read when a server is started; that fails with
+ * WITRPC_INVALID_ARGUMENT if they can't be read.
+ */
+int32_t witrpc_server_options_tls_files(struct witrpc_server_options *options,
+                                        const char *certificate_path,
+                                        const char *key_path,
+                                        const char *client_authorities_path);
 
 /**
  * The version of the library, as "0.1.0". Static; any thread.

@@ -7,11 +7,12 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use uuid::Uuid;
-use witrpc::codec::RawJson;
+use witrpc::codec::{Codec, RawJson};
 
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
 use crate::output;
+use crate::tls::{ClientTlsArgs, ServerTlsArgs};
 use crate::units::{self, Reconnect};
 
 /// Calls, serves and listens to WitRPC services.
@@ -63,10 +64,11 @@ raised while there is none are lost, and so are the oldest of those that wait fo
 slow: a note says how many.";
 
 const SERVE: &str = "\
-Serve the demo contract Demo.IEcho, for trying out clients. The first line on stdout is \
-`listening ENDPOINT`, with the port that was given for port 0.
+Serve the demo contract Demo.IEcho, for trying out clients. stdout gets one line \
+`listening ENDPOINT` for each endpoint, with the port that was given for port 0.
 
   witrpc serve --demo tcp://127.0.0.1:0
+  witrpc serve --demo tcp://127.0.0.1:5100 ws://127.0.0.1:5180/api/ pipe://demo
 
 SIGINT and SIGTERM stop it in order: what runs may finish within 10 seconds; a second signal ends it \
 at once.
@@ -77,7 +79,8 @@ or 143 ended by a second signal.";
 /// What `call` and `listen` have in common.
 #[derive(Debug, Args)]
 pub(crate) struct ClientArgs {
-    /// Where the server is, as tcp://host:port
+    /// Where the server is: tcp://host:port, tls://host:port, ws://host:port/path, wss://…, or
+    /// pipe://name
     pub(crate) endpoint: String,
 
     /// The .NET name of the contract, as Demo.IEcho
@@ -86,6 +89,11 @@ pub(crate) struct ClientArgs {
     /// Contract file (*.witrpc.json): checks lines, allows short names of methods and types
     #[arg(long = "contract", value_name = "FILE", help_heading = "Contract")]
     pub(crate) contract_file: Option<PathBuf>,
+
+    /// How the server encodes arguments: json, memorypack, messagepack, protobuf or google-protobuf.
+    /// All but json need --contract for methods with classes or enums
+    #[arg(long, value_name = "CODEC", default_value_t = Codec::Json, help_heading = "Contract")]
+    pub(crate) codec: Codec,
 
     /// Access token. Others can see it in the list of processes: rather use --token-file
     #[arg(
@@ -104,6 +112,9 @@ pub(crate) struct ClientArgs {
     /// Encrypt, as WitRPC does it: the server must be set alike
     #[arg(long, help_heading = "Connection")]
     pub(crate) encrypt: bool,
+
+    #[command(flatten)]
+    pub(crate) tls: ClientTlsArgs,
 
     /// Limit of one attempt to connect
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::limit,
@@ -205,9 +216,14 @@ pub(crate) struct ServeArgs {
     #[arg(long, required = true)]
     pub(crate) demo: bool,
 
-    /// Where to listen, as tcp://127.0.0.1:5100; port 0 picks one, * is every address
+    /// Where to listen: tcp://host:port, tls://host:port, ws://host:port/path, wss://…, or
+    /// pipe://name. Port 0 picks one, * is every address
     #[arg(required = true, value_name = "ENDPOINT")]
     pub(crate) endpoints: Vec<String>,
+
+    /// How arguments are encoded: json, memorypack, messagepack, protobuf or google-protobuf
+    #[arg(long, value_name = "CODEC", default_value_t = Codec::Json)]
+    pub(crate) codec: Codec,
 
     /// Append a line `exec METHOD INVOCATIONID` for each execution, before it begins
     #[arg(long, value_name = "FILE")]
@@ -231,6 +247,13 @@ pub(crate) struct ServeArgs {
     /// Encrypt, as WitRPC does it, and refuse clients that do not
     #[arg(long)]
     pub(crate) encrypt: bool,
+
+    #[command(flatten)]
+    pub(crate) tls: ServerTlsArgs,
+
+    /// Permissions of the socket file of pipe://, octal [default: 600]
+    #[arg(long, value_name = "MODE", value_parser = units::mode)]
+    pub(crate) pipe_mode: Option<u32>,
 
     /// Run the calls of one connection one after another, as .NET servers do
     #[arg(long)]

@@ -6,7 +6,6 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use witrpc::client::{Client, RetryPolicy, Service};
-use witrpc::codec::Codec;
 use witrpc::contract::{Method, Type};
 use witrpc::resilience::engine::Answer;
 use witrpc::resilience::reconnect::ReconnectOptions;
@@ -48,7 +47,7 @@ fn prepare(args: &CallArgs) -> Result<Prepared, Failure> {
         .method(&args.method)
         .map_err(|e| Failure::argument(format!("method line \"{}\": {e}", args.method)))?;
     let file = args.arguments_file.as_deref();
-    let arguments = values::arguments(&method, &args.arguments, file)?;
+    let arguments = values::arguments(&method, &args.arguments, file, args.client.codec)?;
     if args.invocation_id.is_some_and(|id| id.is_nil()) {
         return Err(Failure::argument(
             "--invocation-id: all zeros would switch de-duplication off: give another id or none",
@@ -128,10 +127,10 @@ impl Prepared {
                 Ok(answer) => answer,
                 Err(failure) => return report(&failure.at(&self.place), args, begun),
             };
-            let result = match self
-                .method
-                .decode_result_json(Codec::Json, answer.data.as_deref().unwrap_or_default())
-            {
+            let result = match self.method.decode_result_json(
+                args.client.codec,
+                answer.data.as_deref().unwrap_or_default(),
+            ) {
                 Ok(result) => result,
                 Err(error) => {
                     return report(&self.unreadable(&answer, &error), args, begun);

@@ -60,6 +60,17 @@ pub(crate) fn bytes(text: &str) -> Result<usize, String> {
         .ok_or_else(|| format!("\"{text}\" is too large"))
 }
 
+/// Reads permissions of a file: `600`, `0660`, `0o600`.
+pub(crate) fn mode(text: &str) -> Result<u32, String> {
+    let digits = text.strip_prefix("0o").unwrap_or(text);
+    match u32::from_str_radix(digits, 8) {
+        Ok(mode @ 0..=0o777) if digits.len() >= 3 && !digits.starts_with('+') => Ok(mode),
+        _ => Err(format!(
+            "\"{text}\" is no mode: write three octal digits, as 600"
+        )),
+    }
+}
+
 /// The words that the value of `--reconnect` begins with.
 const PRESETS: [&str; 3] = ["fleet", "default", "off"];
 
@@ -184,6 +195,16 @@ mod tests {
         assert_eq!(bytes("2GiB"), Ok(1 << 31));
         for text in ["", "KiB", "-1", "1MB", "1.5MiB", "99999999999GiB"] {
             assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn modes() {
+        assert_eq!(mode("600"), Ok(0o600));
+        assert_eq!(mode("0660"), Ok(0o660));
+        assert_eq!(mode("0o777"), Ok(0o777));
+        for text in ["", "6", "0600000", "1777", "888", "rw-", "-600", "+600"] {
+            assert!(mode(text).is_err(), "{text}");
         }
     }
 

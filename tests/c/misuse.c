@@ -23,6 +23,10 @@ static void never_handler(void *u, witrpc_request *r) {
   witrpc_request_free(r);
 }
 static void never_provider(void *u, witrpc_token *t) { (void)u, (void)t; }
+static void never_check(void *u, witrpc_check *c) {
+  (void)u;
+  witrpc_check_free(c);
+}
 static bool never_validator(void *u, const char *t, const char *p, char *n, size_t s) {
   (void)u, (void)t, (void)p, (void)n, (void)s;
   return true;
@@ -68,7 +72,9 @@ static void client_option_functions(void *h) {
   INVALID(witrpc_client_options_token_file(h, "f"));
   destroys = 0;
   INVALID(witrpc_client_options_token_provider(h, never_provider, NULL, count_destroy));
-  CHECK(destroys == 1);
+  INVALID(witrpc_client_options_token_provider_async(h, never_provider, NULL, count_destroy));
+  CHECK(destroys == 2);
+  INVALID(witrpc_client_options_codec(h, WITRPC_CODEC_JSON));
   INVALID(witrpc_client_options_connect_timeout_ms(h, 1));
   INVALID(witrpc_client_options_attempt_timeout_ms(h, 1));
   INVALID(witrpc_client_options_max_frame(h, 1));
@@ -79,6 +85,9 @@ static void client_option_functions(void *h) {
   INVALID(witrpc_client_options_keepalive(h, 1, 1, 1));
   INVALID(witrpc_client_options_user_timeout_ms(h, 1));
   INVALID(witrpc_client_options_tls_authorities(h, "x", 1));
+  INVALID(witrpc_client_options_tls_authorities_file(h, "x"));
+  INVALID(witrpc_client_options_tls_system_authorities(h, true));
+  INVALID(witrpc_client_options_tls_identity_files(h, "c", "k"));
   INVALID(witrpc_client_options_tls_server_name(h, "x"));
   INVALID(witrpc_client_options_tls_pin(h, (const uint8_t *)"0123456789abcdef0123456789abcdef"));
   INVALID(witrpc_client_options_tls_identity(h, "x", 1, "x", 1));
@@ -158,10 +167,15 @@ static void server_option_functions(void *h) {
   INVALID(witrpc_server_options_token_file(h, "f"));
   destroys = 0;
   INVALID(witrpc_server_options_validator(h, never_validator, NULL, count_destroy));
+  INVALID(witrpc_server_options_validator_async(h, never_check, NULL, count_destroy));
   INVALID(witrpc_server_options_on_execute(h, never_execute, NULL, count_destroy));
   INVALID(witrpc_server_options_on_connection(h, never_connection, NULL, NULL, count_destroy));
-  CHECK(destroys == 3);
+  CHECK(destroys == 4);
   INVALID(witrpc_server_options_event_queue(h, 1, 1, WITRPC_DROP_NEWEST));
+  INVALID(witrpc_server_options_codec(h, WITRPC_CODEC_JSON));
+  INVALID(witrpc_server_options_keepalive(h, 1, 1, 1));
+  INVALID(witrpc_server_options_user_timeout_ms(h, 1));
+  INVALID(witrpc_server_options_tls_files(h, "c", "k", NULL));
   INVALID(witrpc_server_options_max_clients(h, 1));
   INVALID(witrpc_server_options_max_frame(h, 1, 1));
   INVALID(witrpc_server_options_max_in_flight(h, 1, 1));
@@ -200,6 +214,12 @@ static void other_functions(void *h) {
   INVALID(witrpc_subscription_stats_get(h, &stats));
   witrpc_subscription_free(h);
   INVALID(witrpc_token_answer(h, "t", 1));
+  INVALID(witrpc_token_fail(h, "no"));
+  witrpc_token_free(h);
+  CHECK(witrpc_check_token(h) == NULL && witrpc_check_peer(h) == NULL);
+  INVALID(witrpc_check_accept(h, "a"));
+  INVALID(witrpc_check_refuse(h));
+  witrpc_check_free(h);
   INVALID(witrpc_implementation_of(h, &implementation, NULL));
   witrpc_contract_free(h);
   destroys = 0;
@@ -334,6 +354,11 @@ static void missing_arguments(void) {
   WRONG(witrpc_client_options_mark_idempotent(options, NULL));
   WRONG(witrpc_client_options_mark_deduplicated(options, NULL));
   WRONG(witrpc_client_options_tls_authorities(options, NULL, 1));
+  WRONG(witrpc_client_options_tls_authorities_file(options, NULL));
+  WRONG(witrpc_client_options_tls_identity_files(options, NULL, NULL));
+  WRONG(witrpc_client_options_tls_identity_files(options, "c", BAD_TEXT));
+  WRONG(witrpc_client_options_codec(options, 5));
+  WRONG(witrpc_client_options_codec(options, -1));
   WRONG(witrpc_client_options_tls_server_name(options, NULL));
   WRONG(witrpc_client_options_tls_pin(options, NULL));
   WRONG(witrpc_client_options_tls_identity(options, NULL, 1, NULL, 1));
@@ -368,6 +393,10 @@ static void missing_arguments(void) {
   WRONG(witrpc_contract_from_json("{}", &contract, NULL));
   WRONG(witrpc_contract_from_json("{\"contract\":\"Demo.IX\"}", NULL, NULL));
   WRONG(witrpc_contract_from_json_n(NULL, 2, &contract, NULL));
+  WRONG(witrpc_contract_from_file(NULL, &contract, NULL));
+  WRONG(witrpc_contract_from_file("/no/such/file", &contract, NULL));
+  WRONG(witrpc_contract_from_file("/", &contract, NULL));
+  WRONG(witrpc_contract_from_file("tests/vectors/values.json", &contract, NULL));
   WRONG(witrpc_implementation_new(NULL, &implementation, NULL));
   WRONG(witrpc_implementation_new("not a name", &implementation, NULL));
   WRONG(witrpc_implementation_new("Demo.IX", NULL, NULL));
@@ -382,6 +411,12 @@ static void missing_arguments(void) {
   WRONG(witrpc_server_options_tls(server_options, NULL, 1, NULL, 1, NULL, 1));
   WRONG(witrpc_server_options_token_file(server_options, NULL));
   WRONG(witrpc_server_options_validator(server_options, NULL, NULL, NULL));
+  WRONG(witrpc_server_options_validator_async(server_options, NULL, NULL, NULL));
+  WRONG(witrpc_server_options_codec(server_options, 5));
+  WRONG(witrpc_server_options_codec(server_options, -1));
+  WRONG(witrpc_server_options_tls_files(server_options, NULL, "k", NULL));
+  WRONG(witrpc_server_options_tls_files(server_options, "c", BAD_TEXT, NULL));
+  WRONG(witrpc_server_options_tls_files(server_options, "c", "k", BAD_TEXT));
   WRONG(witrpc_server_options_on_execute(server_options, NULL, NULL, NULL));
   WRONG(witrpc_server_endpoint(server, 99, NULL));
   WRONG(witrpc_server_raise(server, NULL, NULL, NULL, NULL));

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::event_queue::EventQueueOptions;
 use crate::resilience::engine::{Engine, EngineOptions, State};
 use crate::resilience::reconnect::ReconnectOptions;
+use crate::session::KeepAliveOptions;
 use crate::token_file::TokenFile;
 use crate::transport::tls::TlsClientOptions;
 use crate::transport::{Endpoint, SocketOptions, TransportOptions, WebSocketOptions};
@@ -179,6 +180,15 @@ impl ClientBuilder {
         self
     }
 
+    /// How the death of a libwitrpc server is noticed that the network does not tell of, a frozen
+    /// process for instance: it is pinged. `None` = it is not, and there is no round-trip time.
+    /// Default: a ping after 15 s of silence, dead after 20 s more. With a .NET server, which knows no
+    /// ping, the [socket options](Self::socket) watch the link alone.
+    pub fn keep_alive(mut self, options: Option<KeepAliveOptions>) -> Self {
+        self.engine.keep_alive = options;
+        self
+    }
+
     /// Which servers are trusted, for `tls://` and `wss://`. Default: those whose certificates the
     /// system's authorities vouch for.
     pub fn tls(mut self, options: TlsClientOptions) -> Self {
@@ -301,6 +311,9 @@ impl ClientBuilder {
         let mut engine = self.engine;
         if let Some(reconnect) = &engine.reconnect {
             reconnect.validate()?;
+        }
+        if let Some(keep_alive) = &engine.keep_alive {
+            keep_alive.validate()?;
         }
         let mut callbacks = self.callbacks;
         let policy = self.retry.unwrap_or_else(RetryPolicy::off);

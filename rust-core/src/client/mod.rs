@@ -16,6 +16,7 @@ mod token;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
@@ -131,6 +132,11 @@ impl Client {
     /// What the client has done and does.
     pub fn stats(&self) -> EngineStats {
         self.0.driver.with_engine(Engine::stats)
+    }
+
+    /// How long ago the server gave its last sign of life; `None` without a link.
+    pub fn silence(&self) -> Option<Duration> {
+        self.0.driver.silence()
     }
 
     /// What the server said about itself; `None` without a link.

@@ -1,6 +1,5 @@
 //! Calls and events of one contract.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -8,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use hashbrown::HashMap;
 use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::resilience::engine::{Answer, CallSpec, Timeout};
 use crate::resilience::retry::Repeat;
 use crate::wire::Arguments;
+use crate::wire::extension::MAX_TRACE_CONTEXT;
 
 /// Lines remembered per service; a program has as many as it has calls in its text.
 const MAX_PREPARED: usize = 4096;
@@ -176,6 +177,7 @@ pub struct CallBuilder<'a, R> {
     timeout: Timeout,
     repeat: Option<Repeat>,
     invocation_id: Option<Uuid>,
+    trace_context: Option<Arc<[u8]>>,
     result: PhantomData<fn() -> R>,
 }
 
@@ -187,6 +189,7 @@ impl<'a, R> CallBuilder<'a, R> {
             timeout: Timeout::Default,
             repeat: None,
             invocation_id: None,
+            trace_context: None,
             result: PhantomData,
         }
     }
@@ -220,6 +223,20 @@ impl<'a, R> CallBuilder<'a, R> {
     /// process later. Must not be nil.
     pub fn invocation_id(mut self, id: Uuid) -> Self {
         self.invocation_id = Some(id);
+        self
+    }
+
+    /// What the tracing of the server's handler is to know, as W3C's `traceparent`; opaque to this
+    /// library. Reaches libwitrpc servers only. At most 1,024 bytes: more is an error.
+    pub fn trace_context(mut self, context: impl AsRef<[u8]>) -> Self {
+        let context = context.as_ref();
+        if context.len() > MAX_TRACE_CONTEXT {
+            self.call = Err(Error::invalid_argument(format!(
+                "a trace context of {} bytes: it may have {MAX_TRACE_CONTEXT}",
+                context.len()
+            )));
+        }
+        self.trace_context = Some(context.into());
         self
     }
 
@@ -283,6 +300,7 @@ impl<'a, R> CallBuilder<'a, R> {
             repeat: self.repeat.unwrap_or(prepared.repeat),
             invocation_id: self.invocation_id,
             timeout: self.timeout,
+            trace_context: self.trace_context,
         };
         Ok((prepared.method, spec))
     }

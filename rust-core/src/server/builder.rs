@@ -243,6 +243,9 @@ impl ServerBuilder {
         if self.services.is_empty() {
             return Err(Error::invalid_argument("the server has no service"));
         }
+        if let Some(keep_alive) = &self.limits.keep_alive {
+            keep_alive.validate()?;
+        }
         let endpoints = self
             .endpoints
             .iter()

@@ -3,10 +3,12 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use uuid::Uuid;
 
+use super::cancellation::CancellationToken;
 use super::connection::Connection;
 use super::publish::Publisher;
 use crate::codec::Value;
@@ -25,6 +27,9 @@ pub struct CallContext {
     pub(super) connection_id: Uuid,
     pub(super) connection: Weak<Connection>,
     pub(super) publisher: Publisher,
+    pub(super) cancellation: CancellationToken,
+    pub(super) deadline: Option<Instant>,
+    pub(super) trace_context: Option<Arc<[u8]>>,
 }
 
 impl CallContext {
@@ -62,6 +67,42 @@ impl CallContext {
         if let Some(connection) = self.connection.upgrade() {
             connection.drop_now();
         }
+    }
+
+    /// Says whether the caller still wants the answer. A handler that takes long should look at it,
+    /// or wait for it beside its work:
+    ///
+    /// ```
+    /// # use witrpc::server::{CallContext, Fault};
+    /// # async fn work() -> i32 { 1 }
+    /// async fn handler(call: CallContext, _: ()) -> Result<i32, Fault> {
+    ///     tokio::select! {
+    ///         result = work() => Ok(result),
+    ///         () = call.cancellation().cancelled() => Err(Fault::cancelled()),
+    ///     }
+    /// }
+    /// ```
+    pub fn cancellation(&self) -> &CancellationToken {
+        &self.cancellation
+    }
+
+    /// When the caller gives up, as a libwitrpc client told with the call; `None` if it told
+    /// nothing or waits for ever. A call whose time is over before it could begin never does.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// How long the caller still waits: nothing once its time is over. Otherwise as
+    /// [`deadline`](Self::deadline).
+    pub fn remaining(&self) -> Option<Duration> {
+        let deadline = self.deadline?;
+        Some(deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// What the caller's tracing wants to be known here, as W3C's `traceparent`; only from libwitrpc
+    /// clients, and opaque to this library.
+    pub fn trace_context(&self) -> Option<&[u8]> {
+        self.trace_context.as_deref()
     }
 
     /// Raises events. An event raised before the handler returns reaches the caller before the
@@ -134,6 +175,11 @@ impl Fault {
             message: message.into(),
             details: None,
         }
+    }
+
+    /// The handler stopped because its caller took the call back (status 500).
+    pub fn cancelled() -> Self {
+        Self::new("The call was cancelled by its caller")
     }
 
     /// A status and texts of one's own. Status 503 means [`overloaded`](Self::overloaded).

@@ -1,11 +1,11 @@
 //! The services of a server: contracts with a handler for each method, and finding the one that a
 //! request means.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hashbrown::HashMap;
 use serde::Serialize;
 
 use super::handler::{CallContext, Fault, Handler};

@@ -39,6 +39,8 @@ impl fmt::Debug for Identity {
 pub struct TlsClientOptions {
     /// Certificate authorities to trust, as PEM. Default: those of the system.
     pub authorities: Option<Vec<u8>>,
+    /// Whether to trust the system's too where `authorities` are given. Default false.
+    pub system_authorities: bool,
     /// The name that the server's certificate must be for. Default: the host of the endpoint.
     pub server_name: Option<String>,
     /// Certificates to accept by the SHA-256 of their DER form, and no others; then neither names
@@ -121,6 +123,11 @@ impl TlsClientOptions {
             .map_err(|e| wrong("versions", e))?;
         let builder = if self.pinned.is_empty() {
             let roots = match &self.authorities {
+                Some(pem) if self.system_authorities => {
+                    let mut both = system_roots()?;
+                    both.extend(roots(pem, "authorities")?.roots);
+                    both
+                }
                 Some(pem) => roots(pem, "authorities")?,
                 None => system_roots()?,
             };

@@ -80,7 +80,7 @@ impl RawClient {
                 Some(Got::Event(serde_json::from_slice(&blob).unwrap()))
             }
             ClientReceived::Answer(..) => Some(Got::Answer),
-            ClientReceived::Nothing | ClientReceived::Authorized => None,
+            _ => None,
         }
     }
 
@@ -98,6 +98,8 @@ impl RawClient {
             number: None,
             first_unfinished: 0,
             attempt: None,
+            remaining: None,
+            trace_context: None,
         };
         let slot = Slot {
             index: 0,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use witrpc::client::EventStream;
 use witrpc::security::ClientKey;
-use witrpc::server::{Server, ServerLimits};
+use witrpc::server::{Server, ServerBuilder, ServerLimits};
 use witrpc::{EventQueueOptions, Overflow};
 
 use crate::raw::{Got, RawClient};
@@ -47,7 +47,13 @@ async fn a_slow_reader_costs_events(overflow: Overflow, key: Option<Arc<ClientKe
         ..EventQueueOptions::server()
     };
     let is_encrypted = key.is_some();
-    let (server, endpoint) = serve(|s| s.event_queue(queue).encryption(is_encrypted)).await;
+    // A client that reads nothing answers no pings, either.
+    let limits = ServerLimits {
+        keep_alive: None,
+        ..ServerLimits::default()
+    };
+    let options = |s: ServerBuilder| s.event_queue(queue).encryption(is_encrypted);
+    let (server, endpoint) = serve(|s| options(s).limits(limits)).await;
     let (_client, feed) = connect(&endpoint, |c| c.encryption(is_encrypted)).await;
     let mut healthy = feed.events("Tick").unwrap();
     let mut slow = RawClient::connect(&endpoint, "", key);

@@ -74,6 +74,7 @@ impl World {
             repeat,
             invocation_id: None,
             timeout: Timeout::Default,
+            trace_context: None,
         };
         self.engine.call(self.now, spec, tag).unwrap();
     }
@@ -101,7 +102,12 @@ impl World {
                 .flat_map(|body| meddle(Side::Client, body));
             for body in requests {
                 match server.receive(body) {
-                    Ok(ServerReceived::Nothing) => {}
+                    Ok(
+                        ServerReceived::Nothing
+                        | ServerReceived::Cancel(_)
+                        | ServerReceived::Pong(_)
+                        | ServerReceived::Leaves,
+                    ) => {}
                     Ok(ServerReceived::Authorize { token, .. }) => {
                         assert_eq!(token, "token");
                         server.authorize(true, None).unwrap();

@@ -23,9 +23,14 @@ impl Own {
 
     /// The demo service, with options.
     pub fn with(options: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
+        Self::at("tcp://127.0.0.1:0", options)
+    }
+
+    /// The demo service at an endpoint of any kind, with options.
+    pub fn at(endpoint: &str, options: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
         let runtime = runtime();
         let builder = Server::builder()
-            .listen("tcp://127.0.0.1:0")
+            .listen(endpoint)
             .service(demo::service(None, Arc::new(Faults::default())));
         let server = runtime
             .block_on(options(builder).start())
@@ -44,7 +49,8 @@ impl Own {
     }
 
     pub fn endpoint(&self) -> String {
-        format!("tcp://127.0.0.1:{}", self.port)
+        let server = self.server.as_ref();
+        server.map_or_else(String::new, |server| server.endpoints()[0].to_string())
     }
 
     /// Handlers ever begun.

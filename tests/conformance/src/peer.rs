@@ -70,9 +70,14 @@ impl Peer {
 
     /// Starts `serve` on this port.
     pub fn serve_at(&self, port: u16, args: &[&str]) -> PeerServer {
+        self.serve_on(&format!("tcp:{port}"), args)
+    }
+
+    /// Starts `serve` at an address in the peer's form.
+    pub fn serve_on(&self, listen: &str, args: &[&str]) -> PeerServer {
         let mut process = Guard::start(
             Command::new(&self.0)
-                .args(["serve", "--listen", &format!("tcp:{port}")])
+                .args(["serve", "--listen", listen])
                 .args(args)
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
@@ -81,8 +86,10 @@ impl Peer {
         let stdout = process.child().stdout.take().expect("stdout is a pipe");
         let mut lines = BufReader::new(stdout).lines();
         let first = lines.next().and_then(Result::ok).unwrap_or_default();
-        let port = first.strip_prefix("ready ").and_then(|p| p.parse().ok());
-        let port = port.unwrap_or_else(|| panic!("the peer did not start: {first:?}"));
+        let ready = first.strip_prefix("ready ");
+        let ready = ready.unwrap_or_else(|| panic!("the peer did not start: {first:?}"));
+        // A pipe has none.
+        let port = ready.parse().unwrap_or_default();
         let executed = Arc::new(Mutex::new(Vec::new()));
         std::thread::spawn({
             let executed = executed.clone();
@@ -107,7 +114,12 @@ impl Peer {
     /// Runs `client`: every method, a duplicate, refusals, all events. Returns what it says about
     /// itself and every line that tells of a failure.
     pub fn client(&self, port: u16, args: &[&str]) -> (String, Vec<String>) {
-        let out = self.script(port, args);
+        self.client_at(&format!("tcp:127.0.0.1:{port}"), args)
+    }
+
+    /// The same at an address in the peer's form.
+    pub fn client_at(&self, connect: &str, args: &[&str]) -> (String, Vec<String>) {
+        let out = self.script_at(connect, args);
         let failed = out.lines().filter(|line| line.contains("\"ok\":false"));
         let failed = failed.map(ToOwned::to_owned).collect();
         (out.lines().last().unwrap_or_default().to_owned(), failed)
@@ -115,22 +127,38 @@ impl Peer {
 
     /// Runs `client` and returns all that it prints: a line of JSON for each call and each event.
     pub fn script(&self, port: u16, args: &[&str]) -> String {
-        self.run("client", port, args)
+        self.script_at(&format!("tcp:127.0.0.1:{port}"), args)
+    }
+
+    fn script_at(&self, connect: &str, args: &[&str]) -> String {
+        self.run("client", connect, args)
     }
 
     /// Runs `call`. Returns the printed result, or the error.
     pub fn call(&self, port: u16, method: &str, arguments: &str) -> String {
-        self.run("call", port, &[method, arguments])
-            .trim()
-            .to_owned()
+        self.call_at(&format!("tcp:127.0.0.1:{port}"), &[], method, arguments)
     }
 
-    fn run(&self, command: &str, port: u16, args: &[&str]) -> String {
+    /// The same at an address in the peer's form, with options.
+    pub fn call_at(
+        &self,
+        connect: &str,
+        options: &[&str],
+        method: &str,
+        arguments: &str,
+    ) -> String {
+        let args = [options, &[method, arguments]].concat();
+        self.run("call", connect, &args).trim().to_owned()
+    }
+
+    fn run(&self, command: &str, connect: &str, args: &[&str]) -> String {
         let mut process = Guard::start(
             Command::new(&self.0)
                 .arg(command)
-                .args(["--connect", &format!("tcp:127.0.0.1:{port}")])
+                .args(["--connect", connect])
                 .args(args)
+                // For wss://, where its platform decides whom it trusts.
+                .env("SSL_CERT_FILE", root().join("tests/certs/ca.pem"))
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped()),
