@@ -119,10 +119,19 @@ impl Peer {
 
     /// The same at an address in the peer's form.
     pub fn client_at(&self, connect: &str, args: &[&str]) -> (String, Vec<String>) {
-        let out = self.run("client", connect, args);
+        let out = self.script_at(connect, args);
         let failed = out.lines().filter(|line| line.contains("\"ok\":false"));
         let failed = failed.map(ToOwned::to_owned).collect();
         (out.lines().last().unwrap_or_default().to_owned(), failed)
+    }
+
+    /// Runs `client` and returns all that it prints: a line of JSON for each call and each event.
+    pub fn script(&self, port: u16, args: &[&str]) -> String {
+        self.script_at(&format!("tcp:127.0.0.1:{port}"), args)
+    }
+
+    fn script_at(&self, connect: &str, args: &[&str]) -> String {
+        self.run("client", connect, args)
     }
 
     /// Runs `call`. Returns the printed result, or the error.
