@@ -62,6 +62,15 @@ struct Memory {
     tokens: Vec<CancellationToken>,
 }
 
+impl Memory {
+    /// A call has ended: nobody can join it any more.
+    fn forget_token(&mut self, ticket: Ticket) {
+        if let Some(token) = self.tokens.get_mut(ticket.index()) {
+            *token = CancellationToken::default();
+        }
+    }
+}
+
 /// See the [module](self).
 pub(super) struct Dispatch {
     pub(super) services: Services,
@@ -374,7 +383,11 @@ impl Dispatch {
         response: &Response,
     ) {
         // Forgotten before it is said: whoever hears of it may come back at once.
-        let twins = ticket.map(|ticket| self.memory.lock().table.abandon(ticket));
+        let twins = ticket.map(|ticket| {
+            let mut memory = self.memory.lock();
+            memory.forget_token(ticket);
+            memory.table.abandon(ticket)
+        });
         connection.respond(id, &self.refusal(connection, response));
         for twin in twins.into_iter().flatten() {
             if let Some(connection) = twin.connection.upgrade() {
@@ -457,7 +470,9 @@ impl Running {
         let twins = match ticket {
             Some(ticket) => {
                 let now = Time::from_origin(dispatch.origin.elapsed());
-                dispatch.memory.lock().table.finish(now, ticket, &answer)
+                let mut memory = dispatch.memory.lock();
+                memory.forget_token(ticket);
+                memory.table.finish(now, ticket, &answer)
             }
             None => Vec::new(),
         };

@@ -67,7 +67,7 @@ struct Waiting {
     sent: Time,
 }
 
-/// When to ping the peer of one connection, and when its silence means death.
+/// Whether the peer of one connection lives.
 #[derive(Debug)]
 pub struct KeepAlive {
     /// `None`: the peer is never pinged, and never dead.

@@ -24,17 +24,20 @@ use witrpc_conformance::peer::Peer;
 use witrpc_conformance::raw::{self, Raw, frame, framed, message};
 use witrpc_conformance::target::Target;
 
+/// What went one way.
+type Record = Arc<Mutex<Vec<u8>>>;
+
 /// Passes bytes on and keeps a copy of them.
 struct Recorder {
     port: u16,
     /// One entry a connection: what the client and what the server has sent.
-    seen: Arc<Mutex<Vec<[Arc<Mutex<Vec<u8>>>; 2]>>>,
+    seen: Arc<Mutex<Vec<[Record; 2]>>>,
 }
 
 impl Recorder {
     fn before(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let seen: Arc<Mutex<Vec<[Arc<Mutex<Vec<u8>>>; 2]>>> = Arc::default();
+        let seen: Arc<Mutex<Vec<[Record; 2]>>> = Arc::default();
         let recorder = Self {
             port: listener.local_addr().unwrap().port(),
             seen: seen.clone(),
@@ -44,7 +47,7 @@ impl Recorder {
                 let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else {
                     continue;
                 };
-                let records: [Arc<Mutex<Vec<u8>>>; 2] = Default::default();
+                let records: [Record; 2] = Default::default();
                 seen.lock().unwrap().push(records.clone());
                 let [from_client, from_server] = records;
                 let pair = (client.try_clone().unwrap(), server.try_clone().unwrap());
