@@ -20,8 +20,8 @@
  *   8601, byte[] is base64, null is null.
  * - Callbacks come with `user_data`, which is handed back to them, and `destroy`, which is called
  *   with it exactly once, after the last callback, also if the function that was given them fails;
- *   it may be NULL. They run on a thread of the library's own, in order, never inside a function
- *   that you call. They may call everything here, also functions that block, and must not throw or
+ *   it may be NULL. They run on a thread of the library's own, in order (a handler of events that
+ *   takes long is overtaken by the others), never inside a function that you call. They may call everything here, also functions that block, and must not throw or
  *   longjmp out.
  * - Threads. Unless a function says otherwise it may be called from any thread and any callback,
  *   and does not block.
@@ -49,13 +49,16 @@
 #define WITRPC_CLIENT_CALLBACKS_INIT { sizeof(witrpc_client_callbacks), 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /** How a witrpc_client_stats begins. */
-#define WITRPC_CLIENT_STATS_INIT { sizeof(witrpc_client_stats), 0, 0, 0, 0 }
+#define WITRPC_CLIENT_STATS_INIT { sizeof(witrpc_client_stats), 0, 0, 0, 0, 0, 0 }
 
 /** How a witrpc_client_health begins. */
 #define WITRPC_CLIENT_HEALTH_INIT { sizeof(witrpc_client_health), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /** How a witrpc_server_stats begins. */
-#define WITRPC_SERVER_STATS_INIT { sizeof(witrpc_server_stats), 0, 0, 0, 0, 0, 0 }
+#define WITRPC_SERVER_STATS_INIT { sizeof(witrpc_server_stats), 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/** How a witrpc_subscription_stats begins. */
+#define WITRPC_SUBSCRIPTION_STATS_INIT { sizeof(witrpc_subscription_stats), 0, 0, 0, 0 }
 
 
 /**
@@ -282,6 +285,36 @@ typedef int32_t witrpc_backoff;
 #endif // __cplusplus
 
 /**
+ * What happens to events that come faster than they are taken, once their queue is full.
+ */
+enum witrpc_overflow
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * The events that have waited longest are dropped, and counted. The default of clients.
+   */
+  WITRPC_DROP_OLDEST = 0,
+  /**
+   * The event that has just come is dropped, and counted.
+   */
+  WITRPC_DROP_NEWEST = 1,
+  /**
+   * The connection is dropped, so that both ends know that something is missing. The default of
+   * servers.
+   */
+  WITRPC_DISCONNECT = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum witrpc_overflow witrpc_overflow;
+#else
+typedef int32_t witrpc_overflow;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
  * How arguments, results and event arguments travel. Numbers never change.
  */
 enum witrpc_codec
@@ -480,6 +513,12 @@ typedef struct witrpc_client witrpc_client;
 typedef struct witrpc_client_options witrpc_client_options;
 
 /**
+ * A connection that was authorised, or has ended. Borrowed: valid until the callback that was given
+ * it returns.
+ */
+typedef struct witrpc_connection witrpc_connection;
+
+/**
  * A contract: the methods, events and data types of a service. Immutable and shared: it may be
  * freed as soon as it has been handed to a client or an implementation.
  */
@@ -596,6 +635,15 @@ typedef struct witrpc_client_stats {
    * Calls that wait for the link or for room now.
    */
   uint64_t queued;
+  /**
+   * How long the last ping and its answer took, in µs; -1 without a link, with a .NET server, and
+   * before the first answer.
+   */
+  int64_t round_trip_us;
+  /**
+   * How long ago the server gave its last sign of life, in ms; -1 without a link.
+   */
+  int64_t silence_ms;
 } witrpc_client_stats;
 
 /**
@@ -630,8 +678,8 @@ typedef struct witrpc_retry_info {
  *
  * All of them run on a thread of the library's own, one after the other and in the order in which
  * things happen, never inside a function that you call and never on an I/O thread. They may call
- * any function of this header, blocking ones too; while one runs, later ones wait. They must not
- * throw or longjmp out.
+ * any function of this header, blocking ones too; while one runs, later ones wait, and so do
+ * handlers of events. They must not throw or longjmp out.
  */
 typedef struct witrpc_client_callbacks {
   /**
@@ -685,9 +733,41 @@ typedef struct witrpc_client_callbacks {
 typedef void (*witrpc_token_provider)(void *user_data, struct witrpc_token *answer);
 
 /**
+ * A connection was authorised, and none of its calls has been read yet; or it has ended. Must not
+ * block: it runs on an I/O thread, for several connections at once.
+ */
+typedef void (*witrpc_on_connection)(void *user_data, const struct witrpc_connection *connection);
+
+/**
  * An event happened. `arguments` is a JSON array, borrowed until the callback returns.
  */
 typedef void (*witrpc_event_handler)(void *user_data, const struct witrpc_buffer *arguments);
+
+/**
+ * What a subscription has done and does. Set `struct_size` before it is filled.
+ */
+typedef struct witrpc_subscription_stats {
+  /**
+   * Size of this struct as the caller knows it, in bytes.
+   */
+  size_t struct_size;
+  /**
+   * Events that were handed to the handler, or would have been if they could have been read.
+   */
+  uint64_t delivered;
+  /**
+   * Events that were dropped because they came faster than the handler took them.
+   */
+  uint64_t dropped;
+  /**
+   * Events that wait now.
+   */
+  uint64_t waiting;
+  /**
+   * Events that did not reach the handler because their arguments do not fit the event's line.
+   */
+  uint64_t unreadable;
+} witrpc_subscription_stats;
 
 /**
  * A health report. Begin with WITRPC_CLIENT_HEALTH_INIT.
@@ -777,6 +857,15 @@ typedef struct witrpc_server_stats {
    * Answers held in memory now.
    */
   uint64_t held;
+  /**
+   * Events that were dropped because a client did not read as fast as they came, each counted for
+   * each such client.
+   */
+  uint64_t events_dropped;
+  /**
+   * Connections that were closed because their clients did not read their events.
+   */
+  uint64_t slow_clients_closed;
 } witrpc_server_stats;
 
 /**
@@ -978,8 +1067,9 @@ int32_t witrpc_service_start_encoded(const struct witrpc_service *service,
                                      struct witrpc_error **error);
 
 /**
- * Ends a call with WITRPC_CANCELLED, unless it has ended. What is on its way may still be
- * executed. Never blocks; any thread, any callback.
+ * Ends a call with WITRPC_CANCELLED, unless it has ended. What is on its way may still be executed;
+ * a libwitrpc server is told that nobody waits for it any more (see witrpc_request_is_cancelled).
+ * Never blocks; any thread, any callback.
  */
 int32_t witrpc_call_cancel(const struct witrpc_call *call);
 
@@ -1500,6 +1590,42 @@ int32_t witrpc_server_options_codec(struct witrpc_server_options *options,
                                     int32_t codec);
 
 /**
+ * Tells of connections: of each that was authorised, before its first call is read (the place to
+ * put it into groups), and of its end. Either function may be NULL. `destroy` (may be NULL) is
+ * called with `user_data` exactly once, after the last call, also when this function fails.
+ */
+int32_t witrpc_server_options_on_connection(struct witrpc_server_options *options,
+                                            witrpc_on_connection connected,
+                                            witrpc_on_connection disconnected,
+                                            void *user_data,
+                                            witrpc_destroy destroy);
+
+/**
+ * Writes the 16 bytes of the connection's id to `id`, by which it can be sent events.
+ */
+int32_t witrpc_connection_id(const struct witrpc_connection *connection, uint8_t *id);
+
+/**
+ * Who the client is, as the token validator said at the handshake; empty without one.
+ * NUL-terminated, valid until the callback returns; NULL for a bad handle.
+ */
+const char *witrpc_connection_principal(const struct witrpc_connection *connection);
+
+/**
+ * Address and port of the client, NUL-terminated, valid until the callback returns; NULL for a bad
+ * handle.
+ */
+const char *witrpc_connection_peer(const struct witrpc_connection *connection);
+
+/**
+ * Puts the connection into a group (its name NUL-terminated), until it ends. Nothing happens if it
+ * has. WITRPC_OVERLOADED if it is in 1,024 groups. Never blocks.
+ */
+int32_t witrpc_connection_join(const struct witrpc_connection *connection,
+                               const char *group,
+                               struct witrpc_error **error);
+
+/**
  * Reads a contract from its exchange form, the text of a *.witrpc.json file (described in
  * docs/contract-format.md). `size` in bytes.
  *
@@ -1579,8 +1705,13 @@ void witrpc_error_free(struct witrpc_error *error);
 /**
  * Calls `handler` for each event, in order, on the client's callback thread. `event` is a line
  * pasted from the C# interface, as "event Action<int> Progress" (or, where the contract lists it,
- * its name); `size` in bytes. Up to 1,024 events wait for a slow handler, then the oldest ones are
- * dropped and counted.
+ * its name); `size` in bytes.
+ *
+ * Handlers of a client run one after the other, in the order in which the events were raised, and
+ * in order with its other callbacks. A handler that blocks holds up its own events only: once it
+ * has run for 1 s (witrpc_client_options_handler_patience_ms) the others go on beside it, on
+ * another thread. Up to 65,536 events wait for it, then the oldest ones are dropped and counted
+ * (witrpc_client_options_event_queue). Types are those of the line, whatever the wire names.
  *
  * On success `*out` is a new handle, to be freed with witrpc_subscription_free. `destroy` (may be
  * NULL) is called with `user_data` exactly once, after the last event, also when this function
@@ -1610,6 +1741,12 @@ int32_t witrpc_service_subscribe(const struct witrpc_service *service,
  * Events that were dropped because the handler was too slow; 0 for a bad handle.
  */
 uint64_t witrpc_subscription_dropped(const struct witrpc_subscription *subscription);
+
+/**
+ * What a subscription has done and does. Set `stats->struct_size` first. Never blocks.
+ */
+int32_t witrpc_subscription_stats_get(const struct witrpc_subscription *subscription,
+                                      struct witrpc_subscription_stats *stats);
 
 /**
  * Ends a subscription: no event is delivered that has not begun to be. NULL and a freed one are
@@ -1664,6 +1801,114 @@ int32_t witrpc_client_options_loop(struct witrpc_client_options *options,
  */
 int32_t witrpc_server_options_loop(struct witrpc_server_options *options,
                                    const struct witrpc_loop *queue);
+
+/**
+ * Bounds of the queue of each subscription: events that may wait for its handler, bytes of their
+ * arguments (a single event may be larger), and what happens to those that do not fit
+ * (witrpc_overflow). Default 65,536, 64 MiB and WITRPC_DROP_OLDEST.
+ *
+ * With WITRPC_DISCONNECT the client drops its link; with automatic reconnection it comes back, and
+ * on_reconnected can fetch what is missing. WITRPC_INVALID_ARGUMENT for 0 and unknown policies.
+ */
+int32_t witrpc_client_options_event_queue(struct witrpc_client_options *options,
+                                          size_t max_events,
+                                          size_t max_bytes,
+                                          int32_t overflow);
+
+/**
+ * How long a handler of events may hold up the callbacks behind it, in ms. One that takes longer
+ * goes on by itself: its own events wait for it, everything else goes on in order beside it, so that
+ * then handlers of two subscriptions may run at the same time, on two threads.
+ *
+ * WITRPC_NO_TIMEOUT: no callback of a client ever runs beside another one, and a handler that blocks
+ * holds up all of them. Default 1,000.
+ */
+int32_t witrpc_client_options_handler_patience_ms(struct witrpc_client_options *options,
+                                                  uint64_t ms);
+
+/**
+ * Bounds of the queue of each connection: events that may wait for a client that does not read as
+ * fast as they come, their bytes (a single event may be larger), and what happens to those that do
+ * not fit (witrpc_overflow). Default 65,536, 16 MiB and WITRPC_DISCONNECT. Answers are never
+ * dropped. WITRPC_INVALID_ARGUMENT for 0 and unknown policies.
+ */
+int32_t witrpc_server_options_event_queue(struct witrpc_server_options *options,
+                                          size_t max_events,
+                                          size_t max_bytes,
+                                          int32_t overflow);
+
+/**
+ * How the death of a libwitrpc server is noticed that the network does not tell of, a frozen process
+ * for instance: silence before a ping in ms (WITRPC_NO_TIMEOUT = no pings, and no round-trip time),
+ * and silence after it until the link is dead. Neither may be 0. Default 15,000 and 20,000. A .NET
+ * server knows no ping.
+ */
+int32_t witrpc_client_options_ping(struct witrpc_client_options *options,
+                                   uint64_t interval_ms,
+                                   uint64_t timeout_ms);
+
+/**
+ * The same for libwitrpc clients of a server. Default 15,000 and 20,000.
+ */
+int32_t witrpc_server_options_ping(struct witrpc_server_options *options,
+                                   uint64_t interval_ms,
+                                   uint64_t timeout_ms);
+
+/**
+ * How long libwitrpc clients that are refused for load are told to wait before another try, in ms.
+ * Default 1,000.
+ */
+int32_t witrpc_server_options_retry_after_ms(struct witrpc_server_options *options,
+                                             uint64_t ms);
+
+/**
+ * How long the server asks to wait before another try, in ms; WITRPC_NO_TIMEOUT if it did not say.
+ * A retry policy waits at least that long. Any thread.
+ */
+uint64_t witrpc_error_retry_after_ms(const struct witrpc_error *error);
+
+/**
+ * What the tracing of a libwitrpc server's handler is to know, as W3C's traceparent: `size` bytes,
+ * at most 1,024, opaque to this library. Size 0 = nothing. WITRPC_INVALID_ARGUMENT if it is longer.
+ */
+int32_t witrpc_call_options_trace_context_n(struct witrpc_call_options *options,
+                                            const char *context,
+                                            size_t size);
+
+/**
+ * The same with a NUL-terminated text.
+ */
+int32_t witrpc_call_options_trace_context(struct witrpc_call_options *options,
+                                          const char *context);
+
+/**
+ * True once all who waited for the answer of a call have taken it back (cancelled it, or given up):
+ * what its handler comes to is of no use to anybody. A handler that takes long should look now and
+ * then. Only libwitrpc clients take calls back. False for a bad handle. Never blocks.
+ */
+bool witrpc_request_is_cancelled(const struct witrpc_request *request);
+
+/**
+ * Waits until a call has been taken back, for at most `timeout_ms` (or WITRPC_NO_TIMEOUT).
+ * WITRPC_TIMEOUT if it was not. The request may be ended by another thread meanwhile. Blocks; on the
+ * handler's thread or one of your own, not on one that must not block.
+ */
+int32_t witrpc_request_wait_cancelled(const struct witrpc_request *request,
+                                      uint64_t timeout_ms);
+
+/**
+ * How long the caller of a call still waits, in ms: 0 once its time is over; WITRPC_NO_TIMEOUT if it
+ * told nothing (a .NET client never does), and for a bad handle. Never blocks.
+ */
+uint64_t witrpc_request_remaining_ms(const struct witrpc_request *request);
+
+/**
+ * What the caller's tracing wants to be known, as W3C's traceparent: writes its size in bytes to
+ * `*size` (may be NULL) and returns it, valid until the request is ended; it is not NUL-terminated.
+ * NULL and size 0 if there is none, and for a bad handle. Never blocks.
+ */
+const uint8_t *witrpc_request_trace_context(const struct witrpc_request *request,
+                                            size_t *size);
 
 /**
  * Reports how a client is, as far as it knows itself: nothing is sent. `*last_error` (may be NULL) is
@@ -1768,6 +2013,107 @@ const char *witrpc_request_type_argument(const struct witrpc_request *request,
                                          size_t index);
 
 /**
+ * Raises an event to one connection, by the 16 bytes of its id. As witrpc_server_raise; `*clients`
+ * (may be NULL) is 1 if it is connected, else 0, which is no error.
+ */
+int32_t witrpc_server_raise_to_connection(const struct witrpc_server *server,
+                                          const uint8_t *connection,
+                                          const char *contract,
+                                          const char *event,
+                                          const char *arguments,
+                                          size_t *clients,
+                                          struct witrpc_error **error);
+
+/**
+ * Raises an event to the connections that are in a group now (its name NUL-terminated). As
+ * witrpc_server_raise; `*clients` (may be NULL) is how many those are.
+ */
+int32_t witrpc_server_raise_to_group(const struct witrpc_server *server,
+                                     const char *group,
+                                     const char *contract,
+                                     const char *event,
+                                     const char *arguments,
+                                     size_t *clients,
+                                     struct witrpc_error **error);
+
+/**
+ * Raises an event to all connections of one principal (NUL-terminated), as the token validator named
+ * it at the handshake. As witrpc_server_raise; `*clients` (may be NULL) is how many those are.
+ */
+int32_t witrpc_server_raise_to_principal(const struct witrpc_server *server,
+                                         const char *principal,
+                                         const char *contract,
+                                         const char *event,
+                                         const char *arguments,
+                                         size_t *clients,
+                                         struct witrpc_error **error);
+
+/**
+ * Puts a connection (the 16 bytes of its id) into a group (NUL-terminated), until it ends. A
+ * connection that is gone is no error. A client that reconnects is in no group.
+ * WITRPC_OVERLOADED if it is in 1,024 groups. Never blocks.
+ */
+int32_t witrpc_server_group_add(const struct witrpc_server *server,
+                                const uint8_t *connection,
+                                const char *group,
+                                struct witrpc_error **error);
+
+/**
+ * Takes a connection out of a group, if it is in it. As witrpc_server_group_add.
+ */
+int32_t witrpc_server_group_remove(const struct witrpc_server *server,
+                                   const uint8_t *connection,
+                                   const char *group,
+                                   struct witrpc_error **error);
+
+/**
+ * Raises an event to the connection that the call came on, and to no other. As witrpc_request_raise.
+ */
+int32_t witrpc_request_raise_to_caller(const struct witrpc_request *request,
+                                       const char *event,
+                                       const char *arguments,
+                                       struct witrpc_error **error);
+
+/**
+ * Raises an event to all but the connection that the call came on. As witrpc_request_raise.
+ */
+int32_t witrpc_request_raise_to_others(const struct witrpc_request *request,
+                                       const char *event,
+                                       const char *arguments,
+                                       struct witrpc_error **error);
+
+/**
+ * Raises an event to the connections that are in a group now (its name NUL-terminated). As
+ * witrpc_request_raise.
+ */
+int32_t witrpc_request_raise_to_group(const struct witrpc_request *request,
+                                      const char *group,
+                                      const char *event,
+                                      const char *arguments,
+                                      struct witrpc_error **error);
+
+/**
+ * Writes the 16 bytes of the id of the connection that the call came on to `id`.
+ */
+int32_t witrpc_request_connection(const struct witrpc_request *request, uint8_t *id);
+
+/**
+ * Puts the connection that the call came on into a group (NUL-terminated), until it ends. Nothing
+ * happens if it has. WITRPC_OVERLOADED if it is in 1,024 groups. Never blocks.
+ */
+int32_t witrpc_request_join(const struct witrpc_request *request,
+                            const char *group,
+                            struct witrpc_error **error);
+
+/**
+ * Takes the connection that the call came on out of a group, if it is in it. As
+ * witrpc_request_join.
+ */
+int32_t witrpc_request_leave(const struct witrpc_request *request,
+                             const char *group,
+                             struct witrpc_error **error);
+
+/**
  * Name of the method, NUL-terminated, valid until the request is ended; NULL for a bad handle.
  */
 const char *witrpc_request_method(const struct witrpc_request *request);
@@ -1857,8 +2203,8 @@ int32_t witrpc_server_endpoint(const struct witrpc_server *server,
 
 /**
  * Raises an event to all clients that are connected and authorised. `contract` is the contract's
- * name, `event` a line or a listed name, `arguments` a JSON array, all NUL-terminated. Never
- * blocks.
+ * name, `event` a line or a listed name, `arguments` a JSON array, all NUL-terminated. What a client
+ * does not read at once waits for it: witrpc_server_options_event_queue. Never blocks.
  */
 int32_t witrpc_server_raise(const struct witrpc_server *server,
                             const char *contract,
@@ -1898,6 +2244,39 @@ int32_t witrpc_server_close_and_wait(const struct witrpc_server *server,
  * are allowed. Never blocks; any thread, handlers too.
  */
 void witrpc_server_free(struct witrpc_server *server);
+
+/**
+ * What is accepted of connections that are not authorised yet: bytes of all messages of one of them,
+ * and how many there may be at the same time from one address (of IPv6: from one /64 network; 0 =
+ * no such limit). Default 128 KiB and 1,000.
+ */
+int32_t witrpc_server_options_strangers(struct witrpc_server_options *options,
+                                        size_t bytes,
+                                        size_t per_address);
+
+/**
+ * Connections at the same time from one address (of IPv6: from one /64 network), authorised or not;
+ * one more is closed at once. 0 = no such limit, the default: many clients may come from behind one
+ * address.
+ */
+int32_t witrpc_server_options_max_clients_per_address(struct witrpc_server_options *options,
+                                                      size_t clients);
+
+/**
+ * Bytes of calls of one connection that may wait for others of it to end; beyond it nothing more is
+ * read from that connection. Default 1 MiB.
+ */
+int32_t witrpc_server_options_max_waiting_bytes(struct witrpc_server_options *options,
+                                                size_t bytes);
+
+/**
+ * Bytes a second at least of a message that a client has begun to send, and of what it is being
+ * sent, over a window of time in ms; who is slower is closed. 0 bytes = no such limit. Default 240
+ * over 30,000 ms. Of messages on their way in, those over WebSockets are not measured.
+ */
+int32_t witrpc_server_options_min_rate(struct witrpc_server_options *options,
+                                       uint32_t bytes_per_second,
+                                       uint64_t window_ms);
 
 /**
  * Starts an implementation of a contract of which only the name is known (NUL-terminated, as
@@ -1985,8 +2364,8 @@ int32_t witrpc_server_options_max_frame(struct witrpc_server_options *options,
                                         size_t handshake_bytes);
 
 /**
- * Calls that run at the same time: of one connection (beyond it nothing more is read from that
- * connection), and of all (beyond it calls are refused). Default 256 and 65,536.
+ * Calls that run at the same time: of one connection (beyond it they wait, see
+ * witrpc_server_options_max_waiting_bytes), and of all (beyond it calls are refused). Default 256 and 65,536.
  */
 int32_t witrpc_server_options_max_in_flight(struct witrpc_server_options *options,
                                             size_t per_connection,

@@ -1,6 +1,7 @@
 //! Calls: blocking ones, and ones whose end is told to a callback.
 
 use std::ffi::{c_char, c_void};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -53,12 +54,13 @@ pub type witrpc_completion = Option<
     ),
 >;
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Options {
     timeout: Option<Option<Duration>>,
     repeat: Repeat,
     invocation_id: Option<Uuid>,
     lookup: Option<MethodLookup>,
+    trace_context: Option<Arc<[u8]>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -69,7 +71,13 @@ enum Repeat {
     Deduplicated,
 }
 
-struct CallOptionsObject(Mutex<Options>);
+pub(crate) struct CallOptionsObject(Mutex<Options>);
+
+impl CallOptionsObject {
+    pub(crate) fn set_trace_context(&self, context: Option<Arc<[u8]>>) {
+        self.0.lock().trace_context = context;
+    }
+}
 
 impl Object for CallOptionsObject {
     type Opaque = witrpc_call_options;
@@ -179,7 +187,7 @@ fn apply<'a>(
     if options.is_null() {
         return Ok(call);
     }
-    let options = *handle::get::<CallOptionsObject>(options)?.0.lock();
+    let options = handle::get::<CallOptionsObject>(options)?.0.lock().clone();
     call = match options.timeout {
         None => call,
         Some(None) => call.no_timeout(),
@@ -195,6 +203,9 @@ fn apply<'a>(
     }
     if let Some(lookup) = options.lookup {
         call = call.lookup(lookup);
+    }
+    if let Some(context) = options.trace_context {
+        call = call.trace_context(context);
     }
     Ok(call)
 }
@@ -517,8 +528,9 @@ pub unsafe extern "C" fn witrpc_service_start_encoded(
     }
 }
 
-/// Ends a call with WITRPC_CANCELLED, unless it has ended. What is on its way may still be
-/// executed. Never blocks; any thread, any callback.
+/// Ends a call with WITRPC_CANCELLED, unless it has ended. What is on its way may still be executed;
+/// a libwitrpc server is told that nobody waits for it any more (see witrpc_request_is_cancelled).
+/// Never blocks; any thread, any callback.
 #[unsafe(no_mangle)]
 pub extern "C" fn witrpc_call_cancel(call: *const witrpc_call) -> i32 {
     // SAFETY: there is no error object.

@@ -12,6 +12,7 @@ use witrpc_core::dispatcher::Dispatcher;
 use witrpc_core::resilience::backoff::{BackoffType, Jitter};
 use witrpc_core::resilience::budget::BudgetOptions;
 use witrpc_core::resilience::reconnect::ReconnectOptions;
+use witrpc_core::session::KeepAliveOptions;
 use witrpc_core::transport::{SocketOptions, WebSocketOptions};
 use witrpc_core::{Error, Result as CoreResult};
 
@@ -19,6 +20,7 @@ use crate::callback::{UserData, witrpc_destroy};
 use crate::client_security::Token;
 use crate::client_tls::ClientTls;
 use crate::error::{ErrorObject, witrpc_error};
+use crate::event_options::ClientEvents;
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
 use crate::naming::Naming;
@@ -77,8 +79,8 @@ pub struct witrpc_retry_info {
 ///
 /// All of them run on a thread of the library's own, one after the other and in the order in which
 /// things happen, never inside a function that you call and never on an I/O thread. They may call
-/// any function of this header, blocking ones too; while one runs, later ones wait. They must not
-/// throw or longjmp out.
+/// any function of this header, blocking ones too; while one runs, later ones wait, and so do
+/// handlers of events. They must not throw or longjmp out.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct witrpc_client_callbacks {
@@ -131,8 +133,10 @@ pub(crate) struct Options {
     socket: SocketOptions,
     websocket: WebSocketOptions,
     pub(crate) tls: ClientTls,
+    pub(crate) keep_alive: Option<KeepAliveOptions>,
     reconnect: Option<ReconnectOptions>,
     retry: Option<RetryPolicy>,
+    pub(crate) events: ClientEvents,
     callbacks: Option<Arc<Callbacks>>,
     /// That of a loop of the caller's.
     pub(crate) dispatcher: Option<Dispatcher>,
@@ -251,8 +255,10 @@ impl Options {
             socket: SocketOptions::default(),
             websocket: WebSocketOptions::default(),
             tls: ClientTls::default(),
+            keep_alive: Some(KeepAliveOptions::default()),
             reconnect: None,
             retry: None,
+            events: ClientEvents::default(),
             callbacks: None,
             dispatcher: None,
             name: String::new(),
@@ -305,6 +311,7 @@ impl ClientOptionsObject {
             .type_names(options.naming.form)
             .encryption(options.encryption);
         builder = options.token.install(builder);
+        builder = options.events.install(builder);
         if let Some(limit) = options.connect_timeout {
             builder = builder.connect_timeout(limit);
         }
@@ -323,6 +330,7 @@ impl ClientOptionsObject {
         builder = builder
             .socket(options.socket)
             .websocket(options.websocket)
+            .keep_alive(options.keep_alive)
             .tls(options.tls.load()?);
         builder = builder.name(options.name);
         if let Some(dispatcher) = options.dispatcher {

@@ -5,7 +5,6 @@ use std::ptr::null;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
-use witrpc_core::Error;
 use witrpc_core::server::{CallContext, Fault};
 
 use crate::error::witrpc_error;
@@ -21,7 +20,7 @@ pub struct witrpc_request {
 }
 
 pub(crate) struct RequestObject {
-    context: CallContext,
+    pub(crate) context: CallContext,
     method: CString,
     pub(crate) type_arguments: Vec<CString>,
     arguments: CString,
@@ -50,6 +49,10 @@ impl RequestObject {
             answer: Mutex::new(Some(answer)),
             context,
         }
+    }
+
+    pub(crate) fn context(&self) -> &CallContext {
+        &self.context
     }
 
     fn end(&self, answer: Result<String, Fault>) {
@@ -114,12 +117,7 @@ pub unsafe extern "C" fn witrpc_request_invocation_id(
     unsafe {
         guard::run::<RequestObject>(request, std::ptr::null_mut(), || {
             let request = handle::get::<RequestObject>(request)?;
-            if id.is_null() {
-                return Err(Error::invalid_argument("id is NULL").into());
-            }
-            let bytes = request.context.invocation_id().into_bytes();
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), id, bytes.len());
-            Ok(())
+            text::give_id(request.context.invocation_id(), id)
         }) as i32
     }
 }
@@ -221,10 +219,9 @@ pub unsafe extern "C" fn witrpc_request_raise(
             let event = text::terminated(event, "event")?;
             let arguments = text::terminated(arguments, "arguments")?;
             let contract = object.context.method().contract_name();
-            Ok(object
-                .context
-                .publisher()
-                .raise_json(contract, event, arguments)?)
+            let publisher = object.context.publisher();
+            publisher.raise_json(contract, event, arguments)?;
+            Ok(())
         }) as i32
     }
 }

@@ -24,6 +24,7 @@ use crate::callback::{UserData, witrpc_destroy};
 use crate::client_options::limit;
 use crate::contract::{ContractObject, witrpc_contract};
 use crate::error::witrpc_error;
+use crate::event_options::ServerEvents;
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
 use crate::presence::Presence;
@@ -86,9 +87,10 @@ pub(crate) struct Options {
     pub(crate) encryption: bool,
     pub(crate) access: Access,
     trace: Option<Arc<Trace>>,
-    limits: ServerLimits,
+    pub(crate) limits: ServerLimits,
     dedup: DedupOptions,
     strong_event_types: bool,
+    pub(crate) events: ServerEvents,
     pub(crate) tls: Option<ServerTls>,
     socket: SocketOptions,
     websocket: WebSocketOptions,
@@ -208,6 +210,7 @@ impl ServerOptionsObject {
             builder = builder.service(implementation.into_service(&stage));
         }
         builder = options.access.install(builder, &presence);
+        builder = options.events.install(builder, &presence);
         if let Some(trace) = options.trace {
             builder = builder.on_execute(move |execution| {
                 presence.run(|| trace.tell(execution));
@@ -347,6 +350,7 @@ pub unsafe extern "C" fn witrpc_server_options_new(
                 limits: ServerLimits::default(),
                 dedup: DedupOptions::default(),
                 strong_event_types: false,
+                events: ServerEvents::default(),
                 tls: None,
                 socket: SocketOptions::default(),
                 websocket: WebSocketOptions::default(),
@@ -367,6 +371,7 @@ pub extern "C" fn witrpc_server_options_free(options: *mut witrpc_server_options
     });
 }
 
+/// Changes options; gives the status.
 pub(crate) fn change(
     options: *mut witrpc_server_options,
     f: impl FnOnce(&mut Options) -> Result<(), Failure>,
@@ -453,8 +458,8 @@ pub extern "C" fn witrpc_server_options_max_frame(
     })
 }
 
-/// Calls that run at the same time: of one connection (beyond it nothing more is read from that
-/// connection), and of all (beyond it calls are refused). Default 256 and 65,536.
+/// Calls that run at the same time: of one connection (beyond it they wait, see
+/// witrpc_server_options_max_waiting_bytes), and of all (beyond it calls are refused). Default 256 and 65,536.
 #[unsafe(no_mangle)]
 pub extern "C" fn witrpc_server_options_max_in_flight(
     options: *mut witrpc_server_options,

@@ -9,7 +9,10 @@ pub mod config;
 pub mod contract;
 pub mod dispatcher;
 mod error;
+mod event_queue;
 pub mod log;
+#[doc(hidden)]
+pub mod mutant;
 pub mod resilience;
 pub mod runtime;
 pub mod security;
@@ -22,3 +25,4 @@ pub mod wire;
 
 pub use arguments::{FromArguments, IntoArguments};
 pub use error::{Error, ErrorCode, OUTCOME_UNKNOWN_TEXT, Outcome, Result};
+pub use event_queue::{EventQueueOptions, Overflow};

@@ -17,6 +17,7 @@ use super::token::TokenSource;
 use crate::codec::Codec;
 use crate::dispatcher::Dispatcher;
 use crate::error::{Error, Result};
+use crate::event_queue::EventQueueOptions;
 use crate::resilience::engine::{Engine, EngineOptions, State};
 use crate::resilience::reconnect::ReconnectOptions;
 use crate::session::KeepAliveOptions;
@@ -24,6 +25,10 @@ use crate::token_file::TokenFile;
 use crate::transport::tls::TlsClientOptions;
 use crate::transport::{Endpoint, SocketOptions, TransportOptions, WebSocketOptions};
 use crate::wire::DEFAULT_MAX_FRAME;
+
+/// How long a handler of events may hold up other callbacks: longer than one takes that does not
+/// block, also on a machine that is busy, because then the order over several subscriptions ends.
+const DEFAULT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Builds a [`Client`]. Everything has a default but the endpoint; wrong values are told by
 /// [`build`](Self::build).
@@ -43,9 +48,11 @@ pub struct ClientBuilder {
     tls: TlsClientOptions,
     max_frame: usize,
     retry: Option<RetryPolicy>,
+    event_queue: EventQueueOptions,
+    handler_patience: Option<Duration>,
     callbacks: Callbacks,
     runtime: Option<Handle>,
-    dispatcher: Dispatcher,
+    dispatcher: Option<Dispatcher>,
     name: String,
     seed: Option<[u8; 32]>,
 }
@@ -72,9 +79,11 @@ impl ClientBuilder {
             tls: TlsClientOptions::default(),
             max_frame: DEFAULT_MAX_FRAME,
             retry: None,
+            event_queue: EventQueueOptions::client(),
+            handler_patience: Some(DEFAULT_PATIENCE),
             callbacks: Callbacks::default(),
             runtime: None,
-            dispatcher: Dispatcher::default(),
+            dispatcher: None,
             name: String::new(),
             seed: None,
         }
@@ -241,6 +250,26 @@ impl ClientBuilder {
         self
     }
 
+    /// Bounds of the queue of each subscription to events, and what happens to events that come
+    /// faster than they are taken. Default [`EventQueueOptions::client`]. Subscriptions may have
+    /// [their own](super::SubscribeBuilder::queue).
+    ///
+    /// With [`Overflow::Disconnect`](crate::Overflow::Disconnect) the client drops its link: it
+    /// reconnects if it does so by itself, and `on_reconnected` can fetch what is missing.
+    pub fn event_queue(mut self, options: EventQueueOptions) -> Self {
+        self.event_queue = options;
+        self
+    }
+
+    /// How long a handler of events may hold up the callbacks behind it. One that takes longer goes
+    /// on by itself: its own events wait for it, everything else goes on in order beside it, so that
+    /// then handlers of two subscriptions may run at the same time. `None`: no callback ever runs
+    /// beside another one, and a handler that blocks holds up all of them. Default 1 s.
+    pub fn handler_patience(mut self, limit: Option<Duration>) -> Self {
+        self.handler_patience = limit;
+        self
+    }
+
     /// Called before the wait that precedes each attempt to reconnect, with the number of the
     /// attempt (from 1) and the delay that follows.
     pub fn on_reconnecting(mut self, f: impl Fn(u32, Duration) + Send + Sync + 'static) -> Self {
@@ -281,7 +310,7 @@ impl ClientBuilder {
     /// What runs the callbacks. Default: a thread of the client's own. Several clients may share one,
     /// as those of a loop do ([`Dispatcher::for_loop`]).
     pub fn dispatcher(mut self, dispatcher: Dispatcher) -> Self {
-        self.dispatcher = dispatcher;
+        self.dispatcher = Some(dispatcher);
         self
     }
 
@@ -323,6 +352,7 @@ impl ClientBuilder {
         let mut callbacks = self.callbacks;
         let policy = self.retry.unwrap_or_else(RetryPolicy::off);
         policy.check()?;
+        self.event_queue.check()?;
         engine.retry = policy.engine_options();
         callbacks.retryable = policy.predicate();
         for (name, value) in [
@@ -373,6 +403,8 @@ impl ClientBuilder {
             key: self.encryption.then(KeyPair::default),
             dispatcher: self.dispatcher,
             name: self.name,
+            event_queue: self.event_queue,
+            handler_patience: self.handler_patience,
         };
         let engine = Engine::new(engine, seed);
         let driver = Driver::start(engine, options, token, callbacks, runtime);

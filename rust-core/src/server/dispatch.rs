@@ -44,6 +44,11 @@ pub struct ServerStats {
     pub running: usize,
     /// Handlers ever begun.
     pub executed: u64,
+    /// Events that were dropped because a client did not read as fast as they came, each counted
+    /// for each such client.
+    pub events_dropped: u64,
+    /// Connections that were closed because their clients did not read their events.
+    pub slow_clients_closed: u64,
     /// The memory of calls.
     pub dedup: DedupStats,
 }
@@ -60,6 +65,15 @@ struct Waiter {
 struct Memory {
     table: Table<Waiter>,
     tokens: Vec<CancellationToken>,
+}
+
+impl Memory {
+    /// A call has ended: nobody can join it any more.
+    fn forget_token(&mut self, ticket: Ticket) {
+        if let Some(token) = self.tokens.get_mut(ticket.index()) {
+            *token = CancellationToken::default();
+        }
+    }
 }
 
 /// See the [module](self).
@@ -137,6 +151,8 @@ impl Dispatch {
             connections: 0,
             running: self.running.load(Ordering::Relaxed),
             executed: self.executed.load(Ordering::Relaxed),
+            events_dropped: 0,
+            slow_clients_closed: 0,
             dedup: self.memory.lock().table.stats(),
         }
     }
@@ -374,7 +390,11 @@ impl Dispatch {
         response: &Response,
     ) {
         // Forgotten before it is said: whoever hears of it may come back at once.
-        let twins = ticket.map(|ticket| self.memory.lock().table.abandon(ticket));
+        let twins = ticket.map(|ticket| {
+            let mut memory = self.memory.lock();
+            memory.forget_token(ticket);
+            memory.table.abandon(ticket)
+        });
         connection.respond(id, &self.refusal(connection, response));
         for twin in twins.into_iter().flatten() {
             if let Some(connection) = twin.connection.upgrade() {
@@ -457,7 +477,9 @@ impl Running {
         let twins = match ticket {
             Some(ticket) => {
                 let now = Time::from_origin(dispatch.origin.elapsed());
-                dispatch.memory.lock().table.finish(now, ticket, &answer)
+                let mut memory = dispatch.memory.lock();
+                memory.forget_token(ticket);
+                memory.table.finish(now, ticket, &answer)
             }
             None => Vec::new(),
         };

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
-use witrpc::server::{Server, ServerBuilder, ServiceBuilder};
+use tokio::task::AbortHandle;
+use witrpc::server::{Publisher, Server, ServerBuilder, ServiceBuilder};
 use witrpc_cli::demo::{self, Faults};
 
 /// A server on a port of its own; it ends when it is dropped.
@@ -66,6 +67,33 @@ impl Own {
         self.server
             .as_ref()
             .map_or(0, |server| server.stats().executed)
+    }
+
+    /// Waits until so many handlers run.
+    pub fn running(&self, count: usize) {
+        let begun = std::time::Instant::now();
+        while self.server.as_ref().map(|server| server.stats().running) != Some(count) {
+            assert!(begun.elapsed() < crate::WATCHDOG, "not {count} running");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Stops it in order, on a thread of its own; says whether everything finished.
+    pub fn stop(mut self) -> std::thread::JoinHandle<bool> {
+        std::thread::spawn(move || {
+            let server = self.server.take();
+            server.is_some_and(|server| self.runtime.block_on(server.stop(crate::WATCHDOG)))
+        })
+    }
+
+    /// Raises events.
+    pub fn publisher(&self) -> Publisher {
+        self.server.as_ref().expect("it runs").publisher()
+    }
+
+    /// Has something run beside the server.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.runtime.spawn(work).abort_handle()
     }
 
     /// Drives something on the server's runtime.
