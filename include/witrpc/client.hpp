@@ -73,7 +73,9 @@ private:
 class Subscription {
 public:
   Subscription() noexcept = default;
-  Subscription(Subscription &&) noexcept = default;
+  /// Takes over what `other` owns.
+  Subscription(Subscription &&other) noexcept = default;
+  /// Ends what it owns, and takes over what `other` does.
   Subscription &operator=(Subscription &&other) noexcept {
     if (this != &other) {
       reset();
@@ -363,7 +365,9 @@ public:
   }
   /// Takes over a handle of the C interface.
   explicit Client(witrpc_client *raw) noexcept : handle_(raw) {}
-  Client(Client &&) noexcept = default;
+  /// Takes over what `other` owns.
+  Client(Client &&other) noexcept = default;
+  /// Ends what it owns, and takes over what `other` does.
   Client &operator=(Client &&other) noexcept {
     if (this != &other) {
       end();

@@ -170,10 +170,12 @@ namespace detail {
 /// `T` is any type but Error, `void` too.
 template <class T> class [[nodiscard]] Result {
 public:
-  using value_type = T;
-  using error_type = Error;
+  using value_type = T;     ///< As std::expected has it.
+  using error_type = Error; ///< As std::expected has it.
 
+  /// A value.
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  /// An error.
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
 
   /// True if there is a value.
@@ -217,10 +219,12 @@ private:
 /// Success, or an Error.
 template <> class [[nodiscard]] Result<void> {
 public:
-  using value_type = void;
-  using error_type = Error;
+  using value_type = void;  ///< As std::expected has it.
+  using error_type = Error; ///< As std::expected has it.
 
+  /// Success.
   Result() = default;
+  /// An error.
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
 
   /// True if it succeeded.

@@ -120,8 +120,10 @@ inline constexpr NoTimeout no_timeout{};
 /// witrpc::no_timeout.
 class Limit {
 public:
+  /// This long.
   template <class Rep, class Period>
   constexpr Limit(std::chrono::duration<Rep, Period> limit) : ms_(rounded(limit)) {}
+  /// For ever.
   constexpr Limit(NoTimeout) noexcept : ms_(WITRPC_NO_TIMEOUT) {}
   /// In ms, as the C interface takes it.
   constexpr std::uint64_t milliseconds() const noexcept { return ms_; }

@@ -349,7 +349,9 @@ public:
     if (!started) return started.error();
     return server;
   }
-  Server(Server &&) noexcept = default;
+  /// Takes over what `other` owns.
+  Server(Server &&other) noexcept = default;
+  /// Ends what it owns, and takes over what `other` does.
   Server &operator=(Server &&other) noexcept {
     if (this != &other) {
       end();

@@ -27,7 +27,9 @@ using DateTime = std::chrono::time_point<std::chrono::system_clock, Ticks>;
 struct Json {
   /// The text.
   std::string text;
+  /// By what they hold.
   friend bool operator==(const Json &a, const Json &b) { return a.text == b.text; }
+  /// By what they hold.
   friend bool operator!=(const Json &a, const Json &b) { return !(a == b); }
 };
 
@@ -35,7 +37,9 @@ struct Json {
 struct Decimal {
   /// A JSON number.
   std::string digits = "0";
+  /// By what they hold.
   friend bool operator==(const Decimal &a, const Decimal &b) { return a.digits == b.digits; }
+  /// By what they hold.
   friend bool operator!=(const Decimal &a, const Decimal &b) { return !(a == b); }
 };
 
@@ -89,8 +93,11 @@ struct Guid {
     return text;
   }
 
+  /// By what they hold.
   friend bool operator==(const Guid &a, const Guid &b) { return a.bytes == b.bytes; }
+  /// By what they hold.
   friend bool operator!=(const Guid &a, const Guid &b) { return !(a == b); }
+  /// By what they hold.
   friend bool operator<(const Guid &a, const Guid &b) { return a.bytes < b.bytes; }
 
 private:
