@@ -180,6 +180,7 @@ impl World {
             repeat: call.repeat,
             invocation_id: call.own_id,
             timeout: call.timeout,
+            trace_context: None,
         };
         self.checker.calls(
             client,

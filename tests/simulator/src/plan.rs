@@ -313,6 +313,8 @@ fn client(dice: &mut Dice, n: usize) -> Client {
             } else {
                 16_384
             },
+            // A life ends when nothing is left to wait for; pings would go on for ever.
+            keep_alive: None,
             ..EngineOptions::default()
         },
         is_dotnet: dice.percent(12),

@@ -219,8 +219,14 @@ impl World {
 
     fn checked(&mut self, connection: usize, received: ServerReceived) {
         match received {
-            ServerReceived::Nothing => {}
-            ServerReceived::Authorize { token, client_id } => {
+            // A server is free to finish what its client has given up.
+            ServerReceived::Nothing
+            | ServerReceived::Cancel(_)
+            | ServerReceived::Pong(_)
+            | ServerReceived::Leaves => {}
+            ServerReceived::Authorize {
+                token, client_id, ..
+            } => {
                 let accepted = self.principal(&token).is_some();
                 let reach = Some(Reach {
                     epoch: self.server.epoch,

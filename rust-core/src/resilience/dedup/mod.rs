@@ -96,6 +96,13 @@ pub struct CallId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket(usize);
 
+impl Ticket {
+    /// A small number that no other running call has.
+    pub fn index(self) -> usize {
+        self.0
+    }
+}
+
 /// What is to be done with a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admission {
@@ -293,6 +300,11 @@ impl<W> Table<W> {
         }
         while self.records.bytes() > self.options.max_bytes && self.evict_oldest() {}
         waiters
+    }
+
+    /// The ticket of a call that is in the table.
+    pub fn ticket(&self, principal: &str, invocation: Uuid) -> Option<Ticket> {
+        self.records.ticket(principal, invocation).map(Ticket)
     }
 
     /// A call was refused by its own handler, before it had done anything: it is as if it had never

@@ -93,13 +93,18 @@ impl<W> Records<W> {
         self.bytes
     }
 
-    pub(super) fn find(&mut self, principal: &str, invocation: Uuid) -> Option<&mut Record<W>> {
+    pub(super) fn ticket(&self, principal: &str, invocation: Uuid) -> Option<usize> {
         let hash = hash(&self.hasher, principal, invocation);
-        let ticket = *self.index.find(hash, |ticket| {
+        let found = self.index.find(hash, |ticket| {
             let record = &self.entries[*ticket].record;
             record.invocation == invocation
                 && (*record.principal == *principal || planted(Mutant::KeyWithoutPrincipal))
-        })?;
+        });
+        found.copied()
+    }
+
+    pub(super) fn find(&mut self, principal: &str, invocation: Uuid) -> Option<&mut Record<W>> {
+        let ticket = self.ticket(principal, invocation)?;
         Some(&mut self.entries[ticket].record)
     }
 

@@ -107,8 +107,12 @@ fn numbers_and_marks_are_told_to_a_libwitrpc_server_only_for_calls_that_may_come
             .as_deref()
             .and_then(Extension::decode)
     };
+    let without_numbers = |world: &World| {
+        let fields = fields(world).unwrap();
+        (fields.call_number, fields.first_unfinished, fields.attempt) == (None, None, None)
+    };
     world.call(1, |_| {});
-    assert_eq!(fields(&world), None);
+    assert!(without_numbers(&world));
     world.deduplicated(2);
     let first = fields(&world).unwrap();
     assert_eq!(
@@ -125,7 +129,7 @@ fn numbers_and_marks_are_told_to_a_libwitrpc_server_only_for_calls_that_may_come
         spec.repeat = Repeat::Deduplicated;
         spec.invocation_id = Some(Uuid::from_u128(5));
     });
-    assert_eq!(fields(&world), None);
+    assert!(without_numbers(&world));
     assert_eq!(
         world.received.last().unwrap().invocation_id,
         Uuid::from_u128(5)
