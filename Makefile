@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help demo test simulate bench bench-python header audit build clean wheel python-api soak-python
+.PHONY: help demo test simulate bench bench-python header audit build clean wheel python-api soak-python install deb reference
 
 help:
 	@echo "make demo    builds, and shows a C client that survives an outage"
@@ -11,6 +11,9 @@ help:
 	@echo "make simulate N=100000 SEED=1   lives of clients and servers on a fake clock, with everything going wrong"
 	@echo "make bench   measures calls beside a bare ping-pong of the same size"
 	@echo "make build   the library, static and shared, and the command line, into $(TARGET)/release"
+	@echo "make install PREFIX=/usr/local    builds, and installs libraries, headers, CMake and pkg-config files, examples"
+	@echo "make deb     builds, and makes Debian packages in build/deb"
+	@echo "make reference    the HTML reference of the C and C++ headers, into build/reference/html (needs doxygen)"
 	@echo "make wheel   the Python package, into $(TARGET)/wheels"
 	@echo "make bench-python  calls from Python beside grpcio, pyzmq and raw sockets (part of make bench)"
 	@echo "make soak-python   a million calls and a thousand reconnections from Python, with flat memory"
@@ -65,6 +68,17 @@ soak-python: wheel
 python-api: wheel
 	@tools/python.sh install test
 	$(PYVENV)/python tools/python_api.py
+
+PREFIX ?= /usr/local
+install: build
+	PREFIX="$(PREFIX)" LIBDIR="$(or $(LIBDIR),lib)" DESTDIR="$(DESTDIR)" packaging/install.sh $(TARGET)/release
+
+deb: build
+	packaging/deb.sh $(TARGET)/release build/deb
+
+reference:
+	@mkdir -p build/reference
+	doxygen docs/Doxyfile
 
 header:
 	WITRPC_UPDATE_HEADER=1 cargo test --quiet -p witrpc-ffi

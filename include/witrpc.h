@@ -26,7 +26,9 @@
  * - Threads. Unless a function says otherwise it may be called from any thread and any callback,
  *   and does not block.
  * - Durations are milliseconds, sizes are bytes.
- * - Fork. A child process must not use handles that its parent made.
+ * - Fork. In a child process the handles that its parent made are refused, as WITRPC_INVALID_HANDLE,
+ *   and freeing them does nothing; the parent goes on undisturbed. The child may make its own. (Not
+ *   noticed on Windows, which has no fork.)
  *
  * Since 0.1.0: everything that does not say otherwise.
  */
@@ -48,6 +50,9 @@
 
 /** How a witrpc_client_stats begins. */
 #define WITRPC_CLIENT_STATS_INIT { sizeof(witrpc_client_stats), 0, 0, 0, 0, 0, 0 }
+
+/** How a witrpc_client_health begins. */
+#define WITRPC_CLIENT_HEALTH_INIT { sizeof(witrpc_client_health), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /** How a witrpc_server_stats begins. */
 #define WITRPC_SERVER_STATS_INIT { sizeof(witrpc_server_stats), 0, 0, 0, 0, 0, 0, 0, 0 }
@@ -348,6 +353,72 @@ typedef int32_t witrpc_codec;
 #endif // __cplusplus
 
 /**
+ * A verdict on a client. Numbers never change.
+ */
+enum witrpc_health_status
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * Connected, initialized and authorised.
+   */
+  WITRPC_HEALTHY = 0,
+  /**
+   * Reconnecting: calls wait for the link.
+   */
+  WITRPC_DEGRADED = 1,
+  /**
+   * Failed, disconnected, or without an answer to a deep check.
+   */
+  WITRPC_UNHEALTHY = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum witrpc_health_status witrpc_health_status;
+#else
+typedef int32_t witrpc_health_status;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * How much a record matters. Numbers never change.
+ */
+enum witrpc_log_level
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * What should not happen.
+   */
+  WITRPC_LOG_ERROR = 1,
+  /**
+   * What a user may want to mend.
+   */
+  WITRPC_LOG_WARN = 2,
+  /**
+   * Connections come and go.
+   */
+  WITRPC_LOG_INFO = 3,
+  /**
+   * Retries, single connections.
+   */
+  WITRPC_LOG_DEBUG = 4,
+  /**
+   * Everything.
+   */
+  WITRPC_LOG_TRACE = 5,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum witrpc_log_level witrpc_log_level;
+#else
+typedef int32_t witrpc_log_level;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
  * How a call says which method it means. Generic methods, and others without an id, always travel
  * by name.
  */
@@ -465,6 +536,13 @@ typedef struct witrpc_error witrpc_error;
  * afterwards. Any thread.
  */
 typedef struct witrpc_implementation witrpc_implementation;
+
+/**
+ * A queue of callbacks that a loop of the caller's runs: its epoll, libuv, GLib or game loop. Clients
+ * and servers that were given it have their callbacks run by witrpc_dispatch, on the thread that calls
+ * it, and nowhere else. Any number of clients and servers may share one.
+ */
+typedef struct witrpc_loop witrpc_loop;
 
 /**
  * A call to be answered. The handler owns it: it must end it with witrpc_request_reply or
@@ -690,6 +768,62 @@ typedef struct witrpc_subscription_stats {
    */
   uint64_t unreadable;
 } witrpc_subscription_stats;
+
+/**
+ * A health report. Begin with WITRPC_CLIENT_HEALTH_INIT.
+ */
+typedef struct witrpc_client_health {
+  /**
+   * Size of this struct as the caller knows it, in bytes.
+   */
+  size_t struct_size;
+  /**
+   * The verdict (witrpc_health_status).
+   */
+  int32_t status;
+  /**
+   * The state (witrpc_state).
+   */
+  int32_t connection_state;
+  /**
+   * Time since the server's last sign of life, in ms; WITRPC_NO_TIMEOUT without a link.
+   */
+  uint64_t silence_ms;
+  /**
+   * Round trip of a deep check, else of the last ping, in microseconds; WITRPC_NO_TIMEOUT where
+   * none is known.
+   */
+  uint64_t round_trip_us;
+  /**
+   * Calls on their way now.
+   */
+  uint64_t in_flight;
+  /**
+   * Calls that wait for the link or for room now.
+   */
+  uint64_t queued;
+  /**
+   * Reconnections that succeeded.
+   */
+  uint64_t reconnects;
+  /**
+   * The server has answered the client's introduction on the present link.
+   */
+  bool is_initialized;
+  /**
+   * The server has accepted the token on the present link.
+   */
+  bool is_authorized;
+} witrpc_client_health;
+
+/**
+ * A record: its level (witrpc_log_level), which part of the library says it, and the text; both
+ * NUL-terminated, valid until the callback returns. Runs on a thread of its own, in order.
+ */
+typedef void (*witrpc_log)(void *user_data,
+                           int32_t level,
+                           const char *target,
+                           const char *message);
 
 /**
  * What a server has done and does. Set `struct_size` before it is filled.
@@ -1621,6 +1755,54 @@ int32_t witrpc_subscription_stats_get(const struct witrpc_subscription *subscrip
 void witrpc_subscription_free(struct witrpc_subscription *subscription);
 
 /**
+ * Makes a queue for a loop. On success `*out` is a new handle, to be freed with witrpc_loop_free.
+ */
+int32_t witrpc_loop_new(struct witrpc_loop **out,
+                        struct witrpc_error **error);
+
+/**
+ * A descriptor that is readable while callbacks wait: poll it for reading and call witrpc_dispatch;
+ * never read from it or close it. Valid until the queue is freed. -1 for a bad handle, and on
+ * Windows, where witrpc_dispatch with a timeout does the waiting.
+ */
+int32_t witrpc_loop_descriptor(const struct witrpc_loop *queue);
+
+/**
+ * Runs the callbacks that wait now, at most `most` of them (0 = all), on this thread and in order;
+ * what they queue comes with the next call. Waits for the first one for at most `timeout_ms` (0 = not
+ * at all; WITRPC_NO_TIMEOUT). `*count` (may be NULL) is how many were run.
+ *
+ * Call it on one thread, the loop's. WITRPC_WOULD_DEADLOCK from a callback of this queue. Functions
+ * that wait for callbacks of this queue (witrpc_client_close_and_wait, witrpc_shutdown) run them
+ * themselves if they are called on this thread.
+ */
+int32_t witrpc_dispatch(const struct witrpc_loop *queue,
+                        uint64_t timeout_ms,
+                        size_t most,
+                        size_t *count);
+
+/**
+ * Frees a queue. Clients and servers that were given it go on: what waits in it and what comes later
+ * is run by a thread of the library's own. NULL and a freed one are allowed.
+ */
+void witrpc_loop_free(struct witrpc_loop *queue);
+
+/**
+ * Has all callbacks of clients that are made from these options, and every `destroy`, run by
+ * witrpc_dispatch with this queue; NULL = by a thread of the library's own, as is the default. Token
+ * providers run on threads for blocking work all the same. Set it before callbacks are set.
+ */
+int32_t witrpc_client_options_loop(struct witrpc_client_options *options,
+                                   const struct witrpc_loop *queue);
+
+/**
+ * Has handlers run by witrpc_dispatch with this queue, one at a time; NULL = on threads for blocking
+ * work, side by side, as is the default. Validators stay where they are.
+ */
+int32_t witrpc_server_options_loop(struct witrpc_server_options *options,
+                                   const struct witrpc_loop *queue);
+
+/**
  * Bounds of the queue of each subscription: events that may wait for its handler, bytes of their
  * arguments (a single event may be larger), and what happens to those that do not fit
  * (witrpc_overflow). Default 65,536, 64 MiB and WITRPC_DROP_OLDEST.
@@ -1729,8 +1911,36 @@ const uint8_t *witrpc_request_trace_context(const struct witrpc_request *request
                                             size_t *size);
 
 /**
+ * Reports how a client is, as far as it knows itself: nothing is sent. `*last_error` (may be NULL) is
+ * why the last link or attempt to connect failed, a new error object, or NULL. Never blocks.
+ */
+int32_t witrpc_client_health_get(const struct witrpc_client *client,
+                                 struct witrpc_client_health *health,
+                                 struct witrpc_error **last_error);
+
+/**
+ * The deep check: the report, and a round trip to the server if the client is connected (with a
+ * reserved method that no server has: it executes nothing). WITRPC_UNHEALTHY in `health->status` without
+ * an answer within `timeout_ms`; unless other calls are on their way to a server that answers one after
+ * the other, as .NET's does: then it is no verdict. `*last_error` as above, or why there was no answer.
+ *
+ * The status is WITRPC_OK whenever `health` was filled. Blocks for at most `timeout_ms`.
+ */
+int32_t witrpc_client_check_health(const struct witrpc_client *client,
+                                   uint64_t timeout_ms,
+                                   struct witrpc_client_health *health,
+                                   struct witrpc_error **last_error);
+
+/**
+ * What the client is called: that of witrpc_client_options_named or witrpc_client_options_name, else
+ * empty. On success `*out` is a new buffer with the text. Never blocks.
+ */
+int32_t witrpc_client_name(const struct witrpc_client *client,
+                           struct witrpc_buffer **out);
+
+/**
  * Ends everything that the library runs: closes all clients, stops all servers at once, waits for
- * callbacks and destroys to return, and ends the library's threads. What is asked of old clients
+ * callbacks and destroys to return, and ends the library's threads and its logging. What is asked of old clients
  * and servers afterwards is refused as WITRPC_CLOSED; new ones start the library again. A program
  * need not call it; a leak checker is glad of it.
  *
@@ -1738,6 +1948,48 @@ const uint8_t *witrpc_request_trace_context(const struct witrpc_request *request
  * the background); WITRPC_WOULD_DEADLOCK from a callback or handler. Any other thread.
  */
 int32_t witrpc_shutdown(uint64_t timeout_ms);
+
+/**
+ * Has what the library says at `level` (witrpc_log_level) and above told to a function; it replaces the
+ * one before. No token, key or argument is ever in it. While 1,024 records wait for the function, more
+ * are dropped and counted.
+ *
+ * `destroy` (may be NULL) is called with `user_data` exactly once, after the last record, also when this
+ * function fails. Default: nothing is told. Never blocks.
+ */
+int32_t witrpc_log_to(int32_t level,
+                      witrpc_log function,
+                      void *user_data,
+                      witrpc_destroy destroy,
+                      struct witrpc_error **error);
+
+/**
+ * Tells nobody any more; what waits is still told. Never blocks.
+ */
+void witrpc_log_off(void);
+
+/**
+ * Records that were dropped because the function was too slow.
+ */
+uint64_t witrpc_log_dropped(void);
+
+/**
+ * Starts options from what a `witrpc.toml` says about the client `name` (docs/named-clients.md). `path`
+ * may be NULL: then the file is the one that the environment variable WITRPC_CONFIG names, else
+ * witrpc.toml in the working directory. Both NUL-terminated. What is set afterwards comes on top.
+ *
+ * On success `*out` is a new handle, to be freed with witrpc_client_options_free. Fails with
+ * WITRPC_INVALID_ARGUMENT, and the place of what is wrong. Reads the file before it returns.
+ */
+int32_t witrpc_client_options_named(const char *path,
+                                    const char *name,
+                                    struct witrpc_client_options **out,
+                                    struct witrpc_error **error);
+
+/**
+ * What clients are called in health reports, NUL-terminated. Default: nothing.
+ */
+int32_t witrpc_client_options_name(struct witrpc_client_options *options, const char *name);
 
 /**
  * How calls say which method they mean (witrpc_method_lookup). Default WITRPC_LOOKUP_ID. One call can
@@ -1978,7 +2230,17 @@ int32_t witrpc_server_stop(const struct witrpc_server *server,
                            uint64_t timeout_ms);
 
 /**
- * Stops a server at once, unless it has been stopped, and frees its handle. NULL and a freed one
+ * Stops a server at once, unless it has been stopped, without waiting for answers; and waits until
+ * handlers, validators and other callbacks of it that are running have returned. None begins after
+ * that, so that what they use may be freed. WITRPC_TIMEOUT if that took longer than `timeout_ms` (the
+ * server is stopped all the same); WITRPC_WOULD_DEADLOCK, without stopping it, from a handler.
+ */
+int32_t witrpc_server_close_and_wait(const struct witrpc_server *server,
+                                     uint64_t timeout_ms);
+
+/**
+ * Stops a server at once, unless it has been stopped, and frees its handle. Handlers that are running
+ * go on; witrpc_server_close_and_wait waits for them. NULL and a freed one
  * are allowed. Never blocks; any thread, handlers too.
  */
 void witrpc_server_free(struct witrpc_server *server);

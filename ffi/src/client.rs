@@ -196,7 +196,7 @@ pub unsafe extern "C" fn witrpc_client_connect_start(
     unsafe {
         with(client, error, |object| {
             let done = done.ok_or(witrpc_status::WITRPC_INVALID_ARGUMENT)?;
-            let user_data = user_data.registered();
+            let user_data = user_data.registered_on(object.client.dispatcher());
             let client = object.client.clone();
             object.runtime.handle().spawn(async move {
                 let result = client.connect().await;

@@ -1,6 +1,5 @@
 //! What all objects of the process share: the runtimes, and the thread that ends user data.
 
-use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -9,6 +8,7 @@ use witrpc_core::runtime::Runtime;
 use witrpc_core::{Error, ErrorCode, Result};
 
 use crate::client::ClientObject;
+use crate::fork;
 use crate::guard;
 use crate::handle;
 use crate::server::ServerObject;
@@ -28,15 +28,43 @@ static RUNTIMES: Mutex<Runtimes> = Mutex::new(Runtimes {
     server_runtime: None,
 });
 
-static LAST: LazyLock<Dispatcher> = LazyLock::new(Dispatcher::default);
+/// What runs the ends of user data.
+static LAST: Mutex<Option<Dispatcher>> = Mutex::new(None);
+
+fn last() -> Dispatcher {
+    LAST.lock().get_or_insert_default().clone()
+}
 
 /// Runs the end of user data, on a thread where user code may run.
 pub(crate) fn post(job: impl FnOnce() + Send + 'static) {
-    LAST.post(job);
+    last().post(job);
+}
+
+/// Keeps others out while the process forks.
+pub(crate) fn lock_for_fork() {
+    std::mem::forget(RUNTIMES.lock());
+    std::mem::forget(LAST.lock());
+}
+
+/// Lets others in again. A child forgets the runtimes, whose threads it has not.
+///
+/// # Safety
+/// [`lock_for_fork`] must have been called, on this thread.
+pub(crate) unsafe fn unlock_after_fork(is_child: bool) {
+    // SAFETY: both are locked, so nobody else looks at them.
+    unsafe {
+        if is_child {
+            std::mem::forget(std::mem::take(&mut *RUNTIMES.data_ptr()));
+            std::mem::forget((*LAST.data_ptr()).take());
+        }
+        LAST.force_unlock();
+        RUNTIMES.force_unlock();
+    }
 }
 
 /// The runtime of all clients, started with the first one.
 pub(crate) fn client_runtime() -> Result<Runtime> {
+    fork::watch();
     let mut runtimes = RUNTIMES.lock();
     if let Some(runtime) = &runtimes.clients {
         return Ok(runtime.clone());
@@ -49,6 +77,7 @@ pub(crate) fn client_runtime() -> Result<Runtime> {
 /// The runtime of all servers, started with the first one: a thread for each core, and as many
 /// more as handlers need.
 pub(crate) fn server_runtime() -> Result<tokio::runtime::Handle> {
+    fork::watch();
     let mut runtimes = RUNTIMES.lock();
     if let Some(handle) = &runtimes.servers {
         return Ok(handle.clone());
@@ -65,7 +94,7 @@ pub(crate) fn server_runtime() -> Result<tokio::runtime::Handle> {
 }
 
 /// Ends everything that the library runs: closes all clients, stops all servers at once, waits for
-/// callbacks and destroys to return, and ends the library's threads. What is asked of old clients
+/// callbacks and destroys to return, and ends the library's threads and its logging. What is asked of old clients
 /// and servers afterwards is refused as WITRPC_CLOSED; new ones start the library again. A program
 /// need not call it; a leak checker is glad of it.
 ///
@@ -98,7 +127,9 @@ pub extern "C" fn witrpc_shutdown(timeout_ms: u64) -> i32 {
             runtime.shutdown_timeout(left());
         }
         drop(runtimes.clients);
-        finished &= LAST.end_thread(left());
+        witrpc_core::log::off();
+        finished &= witrpc_core::log::dispatcher().end_thread(left());
+        finished &= last().end_thread(left());
         Some(if finished {
             witrpc_status::WITRPC_OK
         } else {

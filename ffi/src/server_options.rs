@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use witrpc_core::codec::Codec;
 use witrpc_core::contract::Contract;
+use witrpc_core::dispatcher::Dispatcher;
 use witrpc_core::resilience::dedup::DedupOptions;
 use witrpc_core::server::{
     CallContext, EventTypeNames, Execution, Fault, Server, ServerBuilder, ServerLimits,
@@ -26,6 +27,7 @@ use crate::error::witrpc_error;
 use crate::event_options::ServerEvents;
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
+use crate::presence::Presence;
 use crate::request::{RequestObject, witrpc_request};
 use crate::server_security::Access;
 use crate::server_tls::ServerTls;
@@ -93,6 +95,8 @@ pub(crate) struct Options {
     socket: SocketOptions,
     websocket: WebSocketOptions,
     pipe_mode: Option<u32>,
+    /// That of a loop of the caller's.
+    pub(crate) dispatcher: Option<Dispatcher>,
 }
 
 struct Trace {
@@ -123,24 +127,38 @@ pub(crate) fn as_handler(f: impl FnOnce()) {
     IN_HANDLER.set(false);
 }
 
+/// Where the caller's code runs for a server.
+#[derive(Clone)]
+struct Stage {
+    presence: Arc<Presence>,
+    dispatcher: Option<Dispatcher>,
+}
+
 impl Handler {
     /// Hands a call to the C function, on a thread where it may block.
     fn call(
         &self,
         context: CallContext,
         arguments: &str,
+        stage: &Stage,
     ) -> impl Future<Output = Result<String, Fault>> + Send + use<> {
         let (sender, receiver) = oneshot::channel();
         let request = handle::insert(RequestObject::new(context, arguments, sender));
         let request = request.expose_provenance();
         let handler = self.clone();
-        tokio::task::spawn_blocking(move || {
+        let presence = stage.presence.clone();
+        let job = move || {
+            let request = std::ptr::with_exposed_provenance_mut(request);
             // SAFETY: the caller gave the function together with the user data.
-            as_handler(|| unsafe {
-                let request = std::ptr::with_exposed_provenance_mut(request);
-                (handler.function)(handler.user_data.pointer(), request);
-            });
-        });
+            let call = || unsafe { (handler.function)(handler.user_data.pointer(), request) };
+            if presence.run(|| as_handler(call)).is_none() {
+                drop(handle::remove::<RequestObject>(request));
+            }
+        };
+        match &stage.dispatcher {
+            Some(dispatcher) => dispatcher.post(job),
+            None => drop(tokio::task::spawn_blocking(job)),
+        }
         async move {
             receiver
                 .await
@@ -150,13 +168,13 @@ impl Handler {
 }
 
 impl Implementation {
-    fn into_service(self) -> ServiceBuilder {
+    fn into_service(self, stage: &Stage) -> ServiceBuilder {
         self.handlers
             .into_iter()
             .fold(ServiceBuilder::new(self.contract), |service, handler| {
-                let line = handler.line.clone();
+                let (line, stage) = (handler.line.clone(), stage.clone());
                 service.handle_json(&line, move |context, arguments| {
-                    handler.call(context, &arguments)
+                    handler.call(context, &arguments, &stage)
                 })
             })
     }
@@ -173,8 +191,13 @@ impl Trace {
 }
 
 impl ServerOptionsObject {
-    pub(crate) async fn start(&self) -> CoreResult<Server> {
+    /// Starts a server whose callbacks enter by `presence`.
+    pub(crate) async fn start(&self, presence: Arc<Presence>) -> CoreResult<Server> {
         let options = self.0.lock().clone();
+        let stage = Stage {
+            presence: presence.clone(),
+            dispatcher: options.dispatcher,
+        };
         let mut builder: ServerBuilder = Server::builder()
             .codec(options.codec)
             .encryption(options.encryption)
@@ -184,12 +207,14 @@ impl ServerOptionsObject {
             builder = builder.listen(endpoint);
         }
         for implementation in options.implementations {
-            builder = builder.service(implementation.into_service());
+            builder = builder.service(implementation.into_service(&stage));
         }
-        builder = options.access.install(builder);
-        builder = options.events.install(builder);
+        builder = options.access.install(builder, &presence);
+        builder = options.events.install(builder, &presence);
         if let Some(trace) = options.trace {
-            builder = builder.on_execute(move |execution| trace.tell(execution));
+            builder = builder.on_execute(move |execution| {
+                presence.run(|| trace.tell(execution));
+            });
         }
         builder = builder.socket(options.socket).websocket(options.websocket);
         if let Some(tls) = options.tls {
@@ -330,6 +355,7 @@ pub unsafe extern "C" fn witrpc_server_options_new(
                 socket: SocketOptions::default(),
                 websocket: WebSocketOptions::default(),
                 pipe_mode: None,
+                dispatcher: None,
             };
             guard::give(out, ServerOptionsObject(Mutex::new(options)))
         }) as i32
