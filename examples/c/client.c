@@ -26,8 +26,7 @@ int main(int argc, char **argv) {
   failed = 0;
 
 end:
-  if (error)
-    fprintf(stderr, "%s: %s\n", witrpc_error_name(error), witrpc_error_message(error));
+  if (error) fprintf(stderr, "%s: %s\n", witrpc_error_name(error), witrpc_error_message(error));
   /* Any order is right, and NULL is allowed. */
   witrpc_error_free(error);
   witrpc_buffer_free(sum);

@@ -1,6 +1,7 @@
 /*
- * De-duplication: a call that must not run twice is given an id and made again, as a program does that has
- * crashed before it knew the answer. The server recognises it, and answers from its memory.
+ * De-duplication: a call that must not run twice is given an id and made again, as a program does
+ * that has crashed before it knew the answer. The server recognises it, and answers from its
+ * memory.
  *
  *   dedup ENDPOINT          the server is server.c
  */
@@ -24,11 +25,13 @@ static int count_up(const char *endpoint, const uint8_t id[16]) {
       witrpc_client_options_reconnect(options) || /* 1, 2, 4 ... s between attempts */
       witrpc_client_options_retry(options) ||     /* retries only what is declared */
       witrpc_client_new(options, &client, &error) || witrpc_client_connect(client, &error) ||
-      witrpc_client_service(client, "Demo.IEcho", &echo, &error) || witrpc_call_options_new(&call) ||
-      witrpc_call_options_deduplicated(call) || witrpc_call_options_invocation_id(call, id) ||
+      witrpc_client_service(client, "Demo.IEcho", &echo, &error) ||
+      witrpc_call_options_new(&call) || witrpc_call_options_deduplicated(call) ||
+      witrpc_call_options_invocation_id(call, id) ||
       witrpc_service_call(echo, "int CountUp(int by)", "[1]", call, &result, &error)) {
     /* The outcome says whether it may have run. */
-    static const char *const outcomes[] = { "it did not run", "it may have run", "the server said so" };
+    static const char *const outcomes[] = { "it did not run", "it may have run",
+                                            "the server said so" };
     int outcome = witrpc_error_outcome(error);
     fprintf(stderr, "%s: %s\n", witrpc_error_message(error), outcome < 0 ? "" : outcomes[outcome]);
   } else {

@@ -1,5 +1,6 @@
 /*
- * An encrypted connection with an access token, which is asked for anew whenever the client connects.
+ * An encrypted connection with an access token, which is asked for anew whenever the client
+ * connects.
  *
  *   encrypted ENDPOINT TOKEN     the server is server.c with a token
  */
@@ -37,8 +38,10 @@ int main(int argc, char **argv) {
   failed = 0;
 
 end:
-  if (witrpc_error_code(error) == WITRPC_UNAUTHORIZED) fprintf(stderr, "the server refused the token\n");
-  else if (error) fprintf(stderr, "%s: %s\n", witrpc_error_name(error), witrpc_error_message(error));
+  if (witrpc_error_code(error) == WITRPC_UNAUTHORIZED)
+    fprintf(stderr, "the server refused the token\n");
+  else if (error)
+    fprintf(stderr, "%s: %s\n", witrpc_error_name(error), witrpc_error_message(error));
   witrpc_error_free(error);
   witrpc_buffer_free(sum);
   witrpc_service_free(echo);

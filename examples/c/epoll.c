@@ -1,6 +1,7 @@
 /*
- * Callbacks on a loop of one's own, with plain epoll: one thread does everything, and no callback ever runs
- * anywhere else. Calls that are made every 10 ms by a timer, until five have been answered.
+ * Callbacks on a loop of one's own, with plain epoll: one thread does everything, and no callback
+ * ever runs anywhere else. Calls that are made every 10 ms by a timer, until five have been
+ * answered.
  *
  *   epoll ENDPOINT          the server is server.c
  */
@@ -61,8 +62,8 @@ int main(int argc, char **argv) {
         uint64_t ticked;
         if (read(timer, &ticked, sizeof ticked) == sizeof ticked &&
             witrpc_client_state(client) == WITRPC_CONNECTED)
-          witrpc_service_start(echo, "int Add(int a, int b)", "[2, 3]", NULL, on_sum, NULL, NULL, NULL,
-                               NULL);
+          witrpc_service_start(echo, "int Add(int a, int b)", "[2, 3]", NULL, on_sum, NULL, NULL,
+                               NULL, NULL);
       } else {
         /* Runs what waits, here; the descriptor is readable until nothing waits. */
         witrpc_dispatch(loop, 0, 0, NULL);

@@ -37,8 +37,8 @@ int main(int argc, char **argv) {
       witrpc_client_options_reconnect_fleet(options) || /* a subscription outlives reconnections */
       witrpc_client_new(options, &client, &error) ||
       witrpc_client_service(client, "Demo.IEcho", &echo, &error) ||
-      witrpc_service_subscribe(echo, "event Action<int> Progress", on_progress, NULL, NULL, &progress,
-                               &error) ||
+      witrpc_service_subscribe(echo, "event Action<int> Progress", on_progress, NULL, NULL,
+                               &progress, &error) ||
       witrpc_client_connect(client, &error) ||
       witrpc_service_call(echo, "void Work(int steps)", "[3]", NULL, NULL, &error))
     goto end;

@@ -1,5 +1,6 @@
 /*
- * Callbacks on a libuv loop: the descriptor is polled, and what waits is dispatched on the loop's thread.
+ * Callbacks on a libuv loop: the descriptor is polled, and what waits is dispatched on the loop's
+ * thread.
  *
  *   libuv ENDPOINT          the server is server.c; link with -luv
  */
@@ -43,8 +44,8 @@ static void on_connected(void *user_data, int32_t status, const witrpc_error *er
     return;
   }
   for (int i = 0; i < 5; i++)
-    witrpc_service_start(self->echo, "int Add(int a, int b)", "[2, 3]", NULL, on_sum, self, NULL, NULL,
-                         NULL);
+    witrpc_service_start(self->echo, "int Add(int a, int b)", "[2, 3]", NULL, on_sum, self, NULL,
+                         NULL, NULL);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events) {

@@ -76,10 +76,12 @@ int main(int argc, char **argv) {
   pthread_sigmask(SIG_BLOCK, &ends, NULL);
 
   if (witrpc_implementation_new("Demo.IEcho", &implementation, &error) ||
-      witrpc_implementation_handle(implementation, "int Add(int a, int b)", add, NULL, NULL, &error) ||
+      witrpc_implementation_handle(implementation, "int Add(int a, int b)", add, NULL, NULL,
+                                   &error) ||
       witrpc_implementation_handle(implementation, "int CountUp(int by)", count_up, NULL, NULL,
                                    &error) ||
-      witrpc_implementation_handle(implementation, "void Work(int steps)", work, NULL, NULL, &error) ||
+      witrpc_implementation_handle(implementation, "void Work(int steps)", work, NULL, NULL,
+                                   &error) ||
       witrpc_server_options_new(argc > 1 ? argv[1] : "tcp://127.0.0.1:5100", &options, &error) ||
       witrpc_server_options_serve(options, implementation))
     goto end;

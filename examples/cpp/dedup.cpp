@@ -1,5 +1,6 @@
-// De-duplication: a call that must not run twice is given an id and made again, as a program does that has
-// crashed before it knew the answer. The server recognises it, and answers from its memory.
+// De-duplication: a call that must not run twice is given an id and made again, as a program does
+// that has crashed before it knew the answer. The server recognises it, and answers from its
+// memory.
 //
 //   dedup ENDPOINT          the server is server.cpp
 #include <iostream>
@@ -23,11 +24,13 @@ int main(int argc, char **argv) {
     const auto id = witrpc::Guid::random();
     const int first = count_up(endpoint, id), again = count_up(endpoint, id);
     const int other = count_up(endpoint, witrpc::Guid::random());
-    std::cout << "counted " << first << ", with the same id again " << again << ", with another one " << other << "\n";
+    std::cout << "counted " << first << ", with the same id again " << again
+              << ", with another one " << other << "\n";
     return again == first && other == first + 1 ? 0 : 1;
   } catch (const witrpc::Error &error) {
     // The outcome says whether it may have run.
-    std::cerr << error.what() << (error.outcome() == witrpc::Outcome::Unknown ? ": it may have run\n" : "\n");
+    std::cerr << error.what()
+              << (error.outcome() == witrpc::Outcome::Unknown ? ": it may have run\n" : "\n");
     return 1;
   }
 }

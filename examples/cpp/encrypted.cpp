@@ -1,4 +1,5 @@
-// An encrypted connection with an access token, which is asked for anew whenever the client connects.
+// An encrypted connection with an access token, which is asked for anew whenever the client
+// connects.
 //
 //   encrypted ENDPOINT TOKEN     the server is server.cpp with a token
 #include <iostream>
@@ -17,7 +18,9 @@ int main(int argc, char **argv) {
   // Without exceptions: functions that begin with try_ return the error.
   if (auto connected = client.try_connect(); !connected) {
     const auto &error = connected.error();
-    std::cerr << (error.code() == witrpc::Status::Unauthorized ? "the server refused the token" : error.what()) << "\n";
+    std::cerr << (error.code() == witrpc::Status::Unauthorized ? "the server refused the token"
+                                                               : error.what())
+              << "\n";
     return 1;
   }
   auto sum = client.service("Demo.IEcho").try_call<int>("int Add(int a, int b)", 20, 22);

@@ -1,11 +1,12 @@
-// A client that survives outages, as examples/c/outage.c is one: what happens when the connection is cut in
-// the middle of a call, when the server dies and comes back, and when it stays away.
+// A client that survives outages, as examples/c/outage.c is one: what happens when the connection
+// is cut in the middle of a call, when the server dies and comes back, and when it stays away.
 //
 //   outage ENDPOINT [deduplicated|idempotent]
 //
-// The server must serve Demo.IEcho (`witrpc serve --demo`) and close the connection after the first call
-// (`--close-after 1`). Lines that begin with "cue:" tell whoever watches to kill the server process and to
-// start it again; examples/c/demo.sh does.
+// The server must serve Demo.IEcho (`witrpc serve --demo`) and close the connection after the first
+// call
+// (`--close-after 1`). Lines that begin with "cue:" tell whoever watches to kill the server process
+// and to start it again; examples/c/demo.sh does.
 #include <condition_variable>
 #include <iostream>
 #include <mutex>
@@ -38,11 +39,12 @@ private:
   std::condition_variable changed_;
 };
 
-int call(const witrpc::Service &echo, const char *method, std::optional<int> argument = std::nullopt) {
+int call(const witrpc::Service &echo, const char *method,
+         std::optional<int> argument = std::nullopt) {
   auto answer = argument ? echo.try_call<int>(method, *argument) : echo.try_call<int>(method);
   if (answer) return *answer;
-  std::cout << "  " << method << " ended as \"" << answer.error().code_name() << "\": " << answer.error().what()
-            << std::endl;
+  std::cout << "  " << method << " ended as \"" << answer.error().code_name()
+            << "\": " << answer.error().what() << std::endl;
   return -1;
 }
 
@@ -56,11 +58,14 @@ int main(int argc, char **argv) try {
   witrpc::ClientOptions options(endpoint);
   options.reconnect_delays(200ms, 1s).reconnect_max_attempts(6);
   // Retry CountUp, which must not run twice: only where the server recognises the repetition.
-  if (argc > 2 && argv[2] == std::string("idempotent")) options.mark_idempotent("CountUp");
-  else options.mark_deduplicated("CountUp");
+  if (argc > 2 && argv[2] == std::string("idempotent"))
+    options.mark_idempotent("CountUp");
+  else
+    options.mark_deduplicated("CountUp");
   options
       .on_reconnecting([&](std::uint32_t attempt, std::chrono::milliseconds delay) {
-        std::cout << "  on_reconnecting: attempt " << attempt << " in " << delay.count() << " ms" << std::endl;
+        std::cout << "  on_reconnecting: attempt " << attempt << " in " << delay.count() << " ms"
+                  << std::endl;
         seen.count(&Seen::reconnecting);
       })
       .on_reconnected([&] {
@@ -72,8 +77,9 @@ int main(int argc, char **argv) try {
         seen.count(&Seen::failed);
       })
       .on_retry([&](const witrpc::Retry &retry) {
-        std::cout << "  on_retry: attempt " << retry.attempt << " of " << retry.method << " failed ("
-                  << retry.error.message() << "), the next one in " << retry.delay.count() << " ms" << std::endl;
+        std::cout << "  on_retry: attempt " << retry.attempt << " of " << retry.method
+                  << " failed (" << retry.error.message() << "), the next one in "
+                  << retry.delay.count() << " ms" << std::endl;
         seen.count(&Seen::retries);
       });
 
@@ -100,8 +106,9 @@ int main(int argc, char **argv) try {
   const bool is_failed = client.state() == witrpc::State::Failed;
   const bool is_refused = !echo.try_call<int>("int Add(int a, int b)", 2, 3);
 
-  std::cout << "\nsummary: cut: answered " << answer << ", executed " << executions << ", retries " << seen.get(&Seen::retries)
-            << " | death: Add answered " << sum << " | gone: " << (is_failed ? "Failed" : "?") << ", later call "
+  std::cout << "\nsummary: cut: answered " << answer << ", executed " << executions << ", retries "
+            << seen.get(&Seen::retries) << " | death: Add answered " << sum
+            << " | gone: " << (is_failed ? "Failed" : "?") << ", later call "
             << (is_refused ? "refused" : "answered") << std::endl;
 } catch (const witrpc::Error &error) {
   std::cerr << error.code_name() << ": " << error.what() << std::endl;

@@ -30,7 +30,9 @@ public:
   static Contract from_json(std::string_view json) {
     Contract contract;
     witrpc_error *error = nullptr;
-    detail::ended(witrpc_contract_from_json_n(json.data(), json.size(), contract.handle_.out(), &error), error)
+    detail::ended(
+        witrpc_contract_from_json_n(json.data(), json.size(), contract.handle_.out(), &error),
+        error)
         .value();
     return contract;
   }
@@ -38,7 +40,8 @@ public:
   static Contract from_file(const std::string &path) {
     Contract contract;
     witrpc_error *error = nullptr;
-    detail::ended(witrpc_contract_from_file(path.c_str(), contract.handle_.out(), &error), error).value();
+    detail::ended(witrpc_contract_from_file(path.c_str(), contract.handle_.out(), &error), error)
+        .value();
     return contract;
   }
   /// The handle of the C interface; stays this object's.
@@ -111,16 +114,17 @@ private:
 /// One contract of the server that a client is connected to. Move-only; may outlive its client,
 /// then its calls end as Status::Closed. Any thread.
 ///
-/// A method is named by the line that you paste from the C# interface, as "int Add(int a, int b)"; `R` is the C++
-/// type of its result (`void`, or Buffer for the JSON text as it came), arguments are C++ values;
-/// value.hpp says which type stands for which. Options of a call may come first.
+/// A method is named by the line that you paste from the C# interface, as "int Add(int a, int b)";
+/// `R` is the C++ type of its result (`void`, or Buffer for the JSON text as it came), arguments
+/// are C++ values; value.hpp says which type stands for which. Options of a call may come first.
 class Service {
 public:
   /// Takes over a handle of the C interface.
   explicit Service(witrpc_service *raw) noexcept : handle_(raw) {}
 
   /// Calls a method and waits for its result. Blocks for at most the limits of the options.
-  template <class R = void, class... A> R call(std::string_view method, const A &...arguments) const {
+  template <class R = void, class... A>
+  R call(std::string_view method, const A &...arguments) const {
     return try_call<R>(method, arguments...).value();
   }
   /// The same with options.
@@ -129,23 +133,27 @@ public:
     return try_call<R>(options, method, arguments...).value();
   }
   /// Calls a method and waits for its result, or an error.
-  template <class R = void, class... A> Result<R> try_call(std::string_view method, const A &...arguments) const {
+  template <class R = void, class... A>
+  Result<R> try_call(std::string_view method, const A &...arguments) const {
     return blocking<R>(nullptr, method, detail::arguments(arguments...));
   }
   /// The same with options.
   template <class R = void, class... A>
-  Result<R> try_call(const CallOptions &options, std::string_view method, const A &...arguments) const {
+  Result<R> try_call(const CallOptions &options, std::string_view method,
+                     const A &...arguments) const {
     return blocking<R>(options.get(), method, detail::arguments(arguments...));
   }
 
   /// Calls a method without waiting. All errors come by the future. Destroying the future does not
   /// wait, and does not cancel the call.
-  template <class R = void, class... A> std::future<R> async(std::string_view method, const A &...arguments) const {
+  template <class R = void, class... A>
+  std::future<R> async(std::string_view method, const A &...arguments) const {
     return future<R>(nullptr, method, detail::arguments(arguments...));
   }
   /// The same with options.
   template <class R = void, class... A>
-  std::future<R> async(const CallOptions &options, std::string_view method, const A &...arguments) const {
+  std::future<R> async(const CallOptions &options, std::string_view method,
+                       const A &...arguments) const {
     return future<R>(options.get(), method, detail::arguments(arguments...));
   }
 
@@ -154,12 +162,16 @@ public:
   /// not called.
   template <class R = void, class Done, class... A>
   Call start(std::string_view method, Done &&done, const A &...arguments) const {
-    return begin<R>(nullptr, method, detail::arguments(arguments...), std::forward<Done>(done)).value();
+    return begin<R>(nullptr, method, detail::arguments(arguments...), std::forward<Done>(done))
+        .value();
   }
   /// The same with options.
   template <class R = void, class Done, class... A>
-  Call start(const CallOptions &options, std::string_view method, Done &&done, const A &...arguments) const {
-    return begin<R>(options.get(), method, detail::arguments(arguments...), std::forward<Done>(done)).value();
+  Call start(const CallOptions &options, std::string_view method, Done &&done,
+             const A &...arguments) const {
+    return begin<R>(options.get(), method, detail::arguments(arguments...),
+                    std::forward<Done>(done))
+        .value();
   }
   /// As start(), with the failure as a result.
   template <class R = void, class Done, class... A>
@@ -170,22 +182,25 @@ public:
   template <class R = void, class Done, class... A>
   Result<Call> try_start(const CallOptions &options, std::string_view method, Done &&done,
                          const A &...arguments) const {
-    return begin<R>(options.get(), method, detail::arguments(arguments...), std::forward<Done>(done));
+    return begin<R>(options.get(), method, detail::arguments(arguments...),
+                    std::forward<Done>(done));
   }
 
 #if defined(__cpp_impl_coroutine)
   /// Calls a method from a coroutine: `int sum = co_await echo.co_call<int>("int Add(int,int)", 2,
   /// 3)`. The coroutine goes on on the client's callback thread. See coroutine.hpp.
-  template <class R = void, class... A> auto co_call(std::string_view method, const A &...arguments) const;
+  template <class R = void, class... A>
+  auto co_call(std::string_view method, const A &...arguments) const;
   /// The same with options.
   template <class R = void, class... A>
   auto co_call(const CallOptions &options, std::string_view method, const A &...arguments) const;
 #endif
 
   /// Calls `handler` for each event, in order, on the client's callback thread. `event` is a line
-  /// pasted from the C# interface, as "event Action<int> Progress"; the handler's parameters are the
-  /// event's values. Connected or not.
-  template <class F> [[nodiscard]] Subscription subscribe(std::string_view event, F &&handler) const {
+  /// pasted from the C# interface, as "event Action<int> Progress"; the handler's parameters are
+  /// the event's values. Connected or not.
+  template <class F>
+  [[nodiscard]] Subscription subscribe(std::string_view event, F &&handler) const {
     return try_subscribe(event, std::forward<F>(handler)).value();
   }
   /// The same with the failure as a result.
@@ -212,7 +227,7 @@ public:
                 box.state->mismatch = values.error();
               }
             },
-            new Box{std::forward<F>(handler), subscription.state_}, detail::destroy<Box>,
+            new Box{ std::forward<F>(handler), subscription.state_ }, detail::destroy<Box>,
             subscription.handle_.out(), &error),
         error);
     if (!made) return made.error();
@@ -224,39 +239,50 @@ public:
 
 private:
   template <class R> static Result<R> result_of(Buffer buffer) {
-    if constexpr (std::is_void_v<R>) return {};
-    else if constexpr (std::is_same_v<R, Buffer>) return buffer;
-    else return detail::decode<R>(buffer.text());
+    if constexpr (std::is_void_v<R>)
+      return {};
+    else if constexpr (std::is_same_v<R, Buffer>)
+      return buffer;
+    else
+      return detail::decode<R>(buffer.text());
   }
 
   template <class R> static Result<R> result_of(const witrpc_buffer *borrowed) {
-    if constexpr (std::is_void_v<R>) return {};
-    else if constexpr (std::is_same_v<R, Buffer>) return Buffer(witrpc_buffer_retain(borrowed));
-    else return detail::decode<R>(detail::text_of(borrowed));
+    if constexpr (std::is_void_v<R>)
+      return {};
+    else if constexpr (std::is_same_v<R, Buffer>)
+      return Buffer(witrpc_buffer_retain(borrowed));
+    else
+      return detail::decode<R>(detail::text_of(borrowed));
   }
 
   template <class R>
-  Result<R> blocking(const witrpc_call_options *options, std::string_view method, const std::string &arguments) const {
+  Result<R> blocking(const witrpc_call_options *options, std::string_view method,
+                     const std::string &arguments) const {
     Buffer buffer;
     witrpc_error *error = nullptr;
-    const auto status = witrpc_service_call_n(handle_.get(), method.data(), method.size(), arguments.data(),
-                                              arguments.size(), options, buffer.out(), &error);
+    const auto status =
+        witrpc_service_call_n(handle_.get(), method.data(), method.size(), arguments.data(),
+                              arguments.size(), options, buffer.out(), &error);
     if (status != WITRPC_OK) return Error::take(status, error);
     return result_of<R>(std::move(buffer));
   }
 
   template <class R, class Done>
-  Result<Call> begin(const witrpc_call_options *options, std::string_view method, const std::string &arguments,
-                     Done &&done) const {
+  Result<Call> begin(const witrpc_call_options *options, std::string_view method,
+                     const std::string &arguments, Done &&done) const {
     using Box = std::decay_t<Done>;
     witrpc_call *call = nullptr;
     witrpc_error *error = nullptr;
     const auto status = witrpc_service_start_n(
         handle_.get(), method.data(), method.size(), arguments.data(), arguments.size(), options,
-        [](void *self, std::int32_t ended, const witrpc_buffer *result, const witrpc_error *problem) noexcept {
+        [](void *self, std::int32_t ended, const witrpc_buffer *result,
+           const witrpc_error *problem) noexcept {
           Box &box = *static_cast<Box *>(self);
-          if (ended == WITRPC_OK) box(result_of<R>(result));
-          else box(Result<R>(Error::borrow(ended, problem)));
+          if (ended == WITRPC_OK)
+            box(result_of<R>(result));
+          else
+            box(Result<R>(Error::borrow(ended, problem)));
         },
         detail::box(std::forward<Done>(done)), detail::destroy<Box>, &call, &error);
     if (status != WITRPC_OK) return Error::take(status, error);
@@ -271,8 +297,10 @@ private:
     auto shared = std::make_shared<std::promise<R>>(std::move(promise));
     auto begun = begin<R>(options, method, arguments, [shared](Result<R> result) {
       if (!result) return fail(*shared, result.error());
-      if constexpr (std::is_void_v<R>) shared->set_value();
-      else shared->set_value(std::move(*result));
+      if constexpr (std::is_void_v<R>)
+        shared->set_value();
+      else
+        shared->set_value(std::move(*result));
     });
     if (!begun) fail(*shared, begun.error());
     return future;
@@ -301,12 +329,12 @@ enum class HealthStatus : std::int32_t {
 
 /// A health report.
 struct Health {
-  HealthStatus status = HealthStatus::Unhealthy;       ///< The verdict.
-  std::string client_name;                             ///< What the client is called.
-  State connection_state = State::Disconnected;        ///< State of the connection.
-  bool is_initialized = false;                         ///< The server has answered the introduction.
-  bool is_authorized = false;                          ///< The server has accepted the token.
-  std::optional<std::chrono::milliseconds> silence;    ///< Since the server's last sign of life.
+  HealthStatus status = HealthStatus::Unhealthy;    ///< The verdict.
+  std::string client_name;                          ///< What the client is called.
+  State connection_state = State::Disconnected;     ///< State of the connection.
+  bool is_initialized = false;                      ///< The server has answered the introduction.
+  bool is_authorized = false;                       ///< The server has accepted the token.
+  std::optional<std::chrono::milliseconds> silence; ///< Since the server's last sign of life.
   std::optional<std::chrono::microseconds> round_trip; ///< Of the deep check, or the last ping.
   std::uint64_t in_flight = 0;                         ///< Calls on their way now.
   std::uint64_t queued = 0;                            ///< Calls that wait now.
@@ -358,8 +386,10 @@ public:
                       handle_.get(),
                       [](void *self, std::int32_t status, const witrpc_error *problem) noexcept {
                         Box &box = *static_cast<Box *>(self);
-                        if (status == WITRPC_OK) box(Result<void>());
-                        else box(Result<void>(Error::borrow(status, problem)));
+                        if (status == WITRPC_OK)
+                          box(Result<void>());
+                        else
+                          box(Result<void>(Error::borrow(status, problem)));
                       },
                       detail::box(std::forward<Done>(done)), detail::destroy<Box>, &error),
                   error)
@@ -379,13 +409,16 @@ public:
   void close() const { detail::check(witrpc_client_close(handle_.get())); }
   /// Closes and waits until the last callback has returned; false if that took longer than `limit`.
   /// Throws Status::WouldDeadlock from a callback of this client.
-  bool close_and_wait(Limit limit) const { return in_time(witrpc_client_close_and_wait(handle_.get(), limit.milliseconds())); }
+  bool close_and_wait(Limit limit) const {
+    return in_time(witrpc_client_close_and_wait(handle_.get(), limit.milliseconds()));
+  }
 
   /// The state now.
   State state() const noexcept { return static_cast<State>(witrpc_client_state(handle_.get())); }
   /// Waits until the client is in a state; false if it was not within `limit`.
   bool wait_for(State state, Limit limit) const {
-    return in_time(witrpc_client_wait_state(handle_.get(), static_cast<std::int32_t>(state), limit.milliseconds()));
+    return in_time(witrpc_client_wait_state(handle_.get(), static_cast<std::int32_t>(state),
+                                            limit.milliseconds()));
   }
   /// What the client has done and does.
   witrpc_client_stats stats() const {
@@ -404,9 +437,10 @@ public:
   Health health() const { return report(witrpc_client_health_get); }
   /// The deep check: the report, and a round trip to the server if the client is connected.
   Health check_health(Limit limit) const {
-    return report([&limit](const witrpc_client *client, witrpc_client_health *raw, witrpc_error **error) {
-      return witrpc_client_check_health(client, limit.milliseconds(), raw, error);
-    });
+    return report(
+        [&limit](const witrpc_client *client, witrpc_client_health *raw, witrpc_error **error) {
+          return witrpc_client_check_health(client, limit.milliseconds(), raw, error);
+        });
   }
   /// What the client is called; empty if it has no name.
   std::string name() const {
@@ -422,7 +456,8 @@ public:
     witrpc_service *raw = nullptr;
     witrpc_error *error = nullptr;
     auto made = detail::ended(
-        witrpc_client_service_n(handle_.get(), contract.data(), contract.size(), &raw, &error), error);
+        witrpc_client_service_n(handle_.get(), contract.data(), contract.size(), &raw, &error),
+        error);
     if (!made) return made.error();
     return Service(raw);
   }
@@ -430,7 +465,8 @@ public:
   Service service(const Contract &contract) const {
     witrpc_service *raw = nullptr;
     witrpc_error *error = nullptr;
-    detail::ended(witrpc_client_service_of(handle_.get(), contract.get(), &raw, &error), error).value();
+    detail::ended(witrpc_client_service_of(handle_.get(), contract.get(), &raw, &error), error)
+        .value();
     return Service(raw);
   }
 

@@ -51,13 +51,14 @@ public:
   bool await_suspend(std::coroutine_handle<> waiting) {
     auto state = std::make_shared<State>();
     state_ = state;
-    auto begun = service_->template begin<R>(options_, method_, arguments_, [state](Result<R> result) {
-      std::unique_lock<std::mutex> lock(state->mutex);
-      state->result.emplace(std::move(result));
-      const auto resumed = std::exchange(state->waiting, nullptr);
-      lock.unlock();
-      if (resumed) resumed.resume();
-    });
+    auto begun =
+        service_->template begin<R>(options_, method_, arguments_, [state](Result<R> result) {
+          std::unique_lock<std::mutex> lock(state->mutex);
+          state->result.emplace(std::move(result));
+          const auto resumed = std::exchange(state->waiting, nullptr);
+          lock.unlock();
+          if (resumed) resumed.resume();
+        });
     if (!begun) {
       state->result.emplace(begun.error());
       return false;
@@ -69,8 +70,10 @@ public:
     return true;
   }
   auto await_resume() {
-    if constexpr (Throws) return std::move(*state_->result).value();
-    else return std::move(*state_->result);
+    if constexpr (Throws)
+      return std::move(*state_->result).value();
+    else
+      return std::move(*state_->result);
   }
   /// @endcond
 
@@ -88,12 +91,16 @@ private:
   std::shared_ptr<State> state_;
 };
 
-template <class R, class... A> auto Service::co_call(std::string_view method, const A &...arguments) const {
-  return CallAwaiter<R, WITRPC_HAS_EXCEPTIONS>(*this, nullptr, method, detail::arguments(arguments...));
+template <class R, class... A>
+auto Service::co_call(std::string_view method, const A &...arguments) const {
+  return CallAwaiter<R, WITRPC_HAS_EXCEPTIONS>(*this, nullptr, method,
+                                               detail::arguments(arguments...));
 }
 template <class R, class... A>
-auto Service::co_call(const CallOptions &options, std::string_view method, const A &...arguments) const {
-  return CallAwaiter<R, WITRPC_HAS_EXCEPTIONS>(*this, options.get(), method, detail::arguments(arguments...));
+auto Service::co_call(const CallOptions &options, std::string_view method,
+                      const A &...arguments) const {
+  return CallAwaiter<R, WITRPC_HAS_EXCEPTIONS>(*this, options.get(), method,
+                                               detail::arguments(arguments...));
 }
 
 /// A coroutine with one result. It begins when it is awaited, or by get(). Move-only.
@@ -109,7 +116,8 @@ struct TaskBase {
 
   struct Final {
     bool await_ready() const noexcept { return false; }
-    template <class P> std::coroutine_handle<> await_suspend(std::coroutine_handle<P> ended) noexcept {
+    template <class P>
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<P> ended) noexcept {
       return ended.promise().waiting;
     }
     void await_resume() const noexcept {}
@@ -187,7 +195,7 @@ private:
     void await_resume() const noexcept {}
   };
   static detail::Detached run(Task &task, std::promise<void> ended) {
-    co_await Settle{task};
+    co_await Settle{ task };
     ended.set_value();
   }
   std::coroutine_handle<promise_type> handle_;

@@ -34,21 +34,21 @@ namespace witrpc {
 enum class Status : std::int32_t {
   Ok = WITRPC_OK,                            ///< It succeeded.
   InvalidArgument = WITRPC_INVALID_ARGUMENT, ///< An argument is wrong; nothing was sent.
-  BadRequest = WITRPC_BAD_REQUEST,           ///< The server knows no such method, or can't read an argument.
-  Unauthorized = WITRPC_UNAUTHORIZED,        ///< The token was refused.
-  Timeout = WITRPC_TIMEOUT,                  ///< No answer, connection or change of state in time.
-  Transport = WITRPC_TRANSPORT,              ///< The connection could not be made, was lost, or is not there.
-  Remote = WITRPC_REMOTE,                    ///< The method failed on the server.
-  OutcomeUnknown = WITRPC_OUTCOME_UNKNOWN,   ///< Whether the call was executed can't be told.
-  Cancelled = WITRPC_CANCELLED,              ///< The call was cancelled.
-  Overloaded = WITRPC_OVERLOADED,            ///< A queue or limit is full, here or at the server.
-  Closed = WITRPC_CLOSED,                    ///< The client or server is closed, or was disconnected.
-  Protocol = WITRPC_PROTOCOL,                ///< The peer broke the protocol, or speaks another version.
-  Encryption = WITRPC_ENCRYPTION,            ///< The peers do not agree on encryption.
-  Certificate = WITRPC_CERTIFICATE,          ///< A certificate was not accepted.
-  Internal = WITRPC_INTERNAL,                ///< A defect in the library.
-  InvalidHandle = WITRPC_INVALID_HANDLE,     ///< The object is empty: moved from, or never made.
-  WouldDeadlock = WITRPC_WOULD_DEADLOCK,     ///< Waiting here would be waiting for oneself.
+  BadRequest = WITRPC_BAD_REQUEST, ///< The server knows no such method, or can't read an argument.
+  Unauthorized = WITRPC_UNAUTHORIZED, ///< The token was refused.
+  Timeout = WITRPC_TIMEOUT,           ///< No answer, connection or change of state in time.
+  Transport = WITRPC_TRANSPORT, ///< The connection could not be made, was lost, or is not there.
+  Remote = WITRPC_REMOTE,       ///< The method failed on the server.
+  OutcomeUnknown = WITRPC_OUTCOME_UNKNOWN, ///< Whether the call was executed can't be told.
+  Cancelled = WITRPC_CANCELLED,            ///< The call was cancelled.
+  Overloaded = WITRPC_OVERLOADED,          ///< A queue or limit is full, here or at the server.
+  Closed = WITRPC_CLOSED,                  ///< The client or server is closed, or was disconnected.
+  Protocol = WITRPC_PROTOCOL,       ///< The peer broke the protocol, or speaks another version.
+  Encryption = WITRPC_ENCRYPTION,   ///< The peers do not agree on encryption.
+  Certificate = WITRPC_CERTIFICATE, ///< A certificate was not accepted.
+  Internal = WITRPC_INTERNAL,       ///< A defect in the library.
+  InvalidHandle = WITRPC_INVALID_HANDLE, ///< The object is empty: moved from, or never made.
+  WouldDeadlock = WITRPC_WOULD_DEADLOCK, ///< Waiting here would be waiting for oneself.
 };
 
 /// What is known about a call that failed. The numbers are those of witrpc_outcome.
@@ -133,13 +133,18 @@ private:
 
   static const char *plain_message(Status code) noexcept {
     switch (code) {
-    case Status::InvalidHandle: return "the object is empty: it was moved from, or ended";
-    case Status::InvalidArgument: return "an argument is wrong";
-    case Status::Timeout: return "it took too long";
-    case Status::Closed: return "the client or server is closed";
+    case Status::InvalidHandle:
+      return "the object is empty: it was moved from, or ended";
+    case Status::InvalidArgument:
+      return "an argument is wrong";
+    case Status::Timeout:
+      return "it took too long";
+    case Status::Closed:
+      return "the client or server is closed";
     case Status::WouldDeadlock:
       return "waiting here would be waiting for the callback or handler that this was called from";
-    default: return name(code);
+    default:
+      return name(code);
     }
   }
 

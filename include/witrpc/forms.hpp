@@ -108,8 +108,9 @@ inline std::string clock_text(std::int64_t ticks_of_day) {
   char text[32];
   const std::int64_t seconds = ticks_of_day / ticks_per_second;
   const int fraction = static_cast<int>(ticks_of_day % ticks_per_second);
-  const int size = std::snprintf(text, sizeof text, "%02d:%02d:%02d", static_cast<int>(seconds / 3600),
-                                 static_cast<int>(seconds / 60 % 60), static_cast<int>(seconds % 60));
+  const int size =
+      std::snprintf(text, sizeof text, "%02d:%02d:%02d", static_cast<int>(seconds / 3600),
+                    static_cast<int>(seconds / 60 % 60), static_cast<int>(seconds % 60));
   if (fraction)
     std::snprintf(text + size, sizeof text - static_cast<std::size_t>(size), ".%07d", fraction);
   return text;
@@ -126,11 +127,13 @@ inline bool read_clock(Scan &scan, std::int64_t &ticks) {
 
 inline std::string time_span_text(std::int64_t ticks) {
   // The most negative number has no positive twin.
-  const auto size = ticks < 0 ? 0 - static_cast<std::uint64_t>(ticks) : static_cast<std::uint64_t>(ticks);
+  const auto size =
+      ticks < 0 ? 0 - static_cast<std::uint64_t>(ticks) : static_cast<std::uint64_t>(ticks);
   std::string text = ticks < 0 ? "-" : "";
   const std::uint64_t days = size / static_cast<std::uint64_t>(ticks_per_day);
   if (days) text += std::to_string(days) + ".";
-  return text + clock_text(static_cast<std::int64_t>(size % static_cast<std::uint64_t>(ticks_per_day)));
+  return text +
+         clock_text(static_cast<std::int64_t>(size % static_cast<std::uint64_t>(ticks_per_day)));
 }
 
 inline bool parse_time_span(std::string_view text, std::int64_t &ticks) {
@@ -138,8 +141,10 @@ inline bool parse_time_span(std::string_view text, std::int64_t &ticks) {
   const bool negative = scan.take('-');
   std::int64_t days = 0, clock = 0;
   Scan ahead = scan;
-  if (ahead.number(days) && ahead.take('.')) scan = ahead;
-  else days = 0;
+  if (ahead.number(days) && ahead.take('.'))
+    scan = ahead;
+  else
+    days = 0;
   if (!read_clock(scan, clock) || !scan.at_end() || days > 10'675'199) return false;
   // Counted downwards, as the most negative number has no positive twin.
   ticks = -days * ticks_per_day - clock;
@@ -152,8 +157,8 @@ inline std::string date_time_text(std::int64_t ticks) {
   if (of_day < 0) of_day += ticks_per_day, --days;
   const Date date = date_of(days);
   char text[48];
-  std::snprintf(text, sizeof text, "%04lld-%02u-%02uT", static_cast<long long>(date.year), date.month,
-                date.day);
+  std::snprintf(text, sizeof text, "%04lld-%02u-%02uT", static_cast<long long>(date.year),
+                date.month, date.day);
   return text + clock_text(of_day) + "Z";
 }
 
@@ -164,7 +169,8 @@ inline bool parse_date_time(std::string_view text, std::int64_t &ticks) {
       !scan.number(day) || year > 9999 || month < 1 || month > 12 || day < 1 || day > 31)
     return false;
   if (scan.take('T') && !read_clock(scan, clock)) return false;
-  ticks = days_of(year, static_cast<unsigned>(month), static_cast<unsigned>(day)) * ticks_per_day + clock;
+  ticks = days_of(year, static_cast<unsigned>(month), static_cast<unsigned>(day)) * ticks_per_day +
+          clock;
   const bool east = scan.take('+');
   if (east || scan.take('-')) {
     if (!scan.number(hours) || !scan.take(':') || !scan.number(minutes)) return false;

@@ -55,9 +55,7 @@ private:
 template <class F> void destroy(void *box) noexcept { delete static_cast<F *>(box); }
 
 /// Moves a callable into a box of its own.
-template <class F> std::decay_t<F> *box(F &&f) {
-  return new std::decay_t<F>(std::forward<F>(f));
-}
+template <class F> std::decay_t<F> *box(F &&f) { return new std::decay_t<F>(std::forward<F>(f)); }
 
 /// Lets whoever ends something wait for the callbacks of it that are running on other threads, and
 /// keeps out those that come later.
@@ -150,7 +148,9 @@ public:
   explicit Buffer(witrpc_buffer *raw) noexcept : handle_(raw) {}
 
   /// The bytes as text; valid as long as the buffer lives.
-  std::string_view text() const noexcept { return {reinterpret_cast<const char *>(data()), size()}; }
+  std::string_view text() const noexcept {
+    return { reinterpret_cast<const char *>(data()), size() };
+  }
   /// The bytes; valid as long as the buffer lives.
   const std::uint8_t *data() const noexcept { return witrpc_buffer_data(handle_.get()); }
   /// How many bytes.

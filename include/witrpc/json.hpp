@@ -58,10 +58,18 @@ public:
       out_ += '\\';
       switch (c) {
       case '"':
-      case '\\': out_ += static_cast<char>(c); break;
-      case '\n': out_ += 'n'; break;
-      case '\r': out_ += 'r'; break;
-      case '\t': out_ += 't'; break;
+      case '\\':
+        out_ += static_cast<char>(c);
+        break;
+      case '\n':
+        out_ += 'n';
+        break;
+      case '\r':
+        out_ += 'r';
+        break;
+      case '\t':
+        out_ += 't';
+        break;
       default:
         out_ += "u00";
         out_ += digits[c >> 4];
@@ -121,8 +129,8 @@ public:
 
   /// The next character that is not a blank; 0 at the end.
   char peek() noexcept {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' ||
-                                  text_[at_] == '\t'))
+    while (at_ < text_.size() &&
+           (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t'))
       ++at_;
     return at_ < text_.size() ? text_[at_] : '\0';
   }
@@ -179,10 +187,14 @@ public:
     if (peek() == '"') {
       std::string name;
       if (!string(name)) return false;
-      if (name == "NaN") value = std::numeric_limits<double>::quiet_NaN();
-      else if (name == "Infinity") value = std::numeric_limits<double>::infinity();
-      else if (name == "-Infinity") value = -std::numeric_limits<double>::infinity();
-      else return fail("\"" + name + "\" is no number");
+      if (name == "NaN")
+        value = std::numeric_limits<double>::quiet_NaN();
+      else if (name == "Infinity")
+        value = std::numeric_limits<double>::infinity();
+      else if (name == "-Infinity")
+        value = -std::numeric_limits<double>::infinity();
+      else
+        return fail("\"" + name + "\" is no number");
       return true;
     }
     std::string_view digits;
@@ -200,7 +212,7 @@ public:
     }
     return problem == std::errc() && end == last ? true : fail("a number that is none");
 #else
-    std::istringstream stream{std::string(digits)};
+    std::istringstream stream{ std::string(digits) };
     stream.imbue(std::locale::classic());
     return stream >> value && stream.eof() ? true : fail("a number that is none");
 #endif
@@ -290,14 +302,21 @@ private:
 
   std::string_view kind() noexcept {
     switch (peek()) {
-    case '\0': return "the end";
-    case '{': return "an object";
-    case '[': return "an array";
-    case '"': return "a string";
+    case '\0':
+      return "the end";
+    case '{':
+      return "an object";
+    case '[':
+      return "an array";
+    case '"':
+      return "a string";
     case 't':
-    case 'f': return "a bool";
-    case 'n': return "null";
-    default: return "a number";
+    case 'f':
+      return "a bool";
+    case 'n':
+      return "null";
+    default:
+      return "a number";
     }
   }
 
@@ -315,16 +334,30 @@ private:
   bool escape(std::string &value) {
     if (at_ >= text_.size()) return fail("a string without an end");
     switch (text_[at_]) {
-    case 'b': value += '\b'; return true;
-    case 'f': value += '\f'; return true;
-    case 'n': value += '\n'; return true;
-    case 'r': value += '\r'; return true;
-    case 't': value += '\t'; return true;
+    case 'b':
+      value += '\b';
+      return true;
+    case 'f':
+      value += '\f';
+      return true;
+    case 'n':
+      value += '\n';
+      return true;
+    case 'r':
+      value += '\r';
+      return true;
+    case 't':
+      value += '\t';
+      return true;
     case '"':
     case '\\':
-    case '/': value += text_[at_]; return true;
-    case 'u': break;
-    default: return fail("an escape that is none");
+    case '/':
+      value += text_[at_];
+      return true;
+    case 'u':
+      break;
+    default:
+      return fail("an escape that is none");
     }
     unsigned unit = 0, low = 0;
     if (!hex(unit)) return false;

@@ -16,11 +16,11 @@
 namespace witrpc {
 
 /// A queue of callbacks that a loop of yours runs: epoll, libuv, GLib, a game loop. Clients and
-/// servers that were given it have their callbacks run by dispatch(), on the thread that calls it, and
-/// nowhere else. Move-only.
+/// servers that were given it have their callbacks run by dispatch(), on the thread that calls it,
+/// and nowhere else. Move-only.
 ///
-/// Destroy clients on the loop's thread, or after the queue: their destructor waits for callbacks that
-/// only dispatch() can run. Destroyed first, the queue leaves its callbacks to a thread of the
+/// Destroy clients on the loop's thread, or after the queue: their destructor waits for callbacks
+/// that only dispatch() can run. Destroyed first, the queue leaves its callbacks to a thread of the
 /// library's own.
 class EventLoop {
 public:
@@ -30,8 +30,8 @@ public:
   }
   /// Readable while callbacks wait: poll it, never read from it or close it. -1 on Windows.
   int descriptor() const noexcept { return witrpc_loop_descriptor(handle_.get()); }
-  /// Runs the callbacks that wait now, at most `most` of them (0 = all), and says how many; waits for
-  /// the first one for at most `wait`. Throws Status::WouldDeadlock from one of them.
+  /// Runs the callbacks that wait now, at most `most` of them (0 = all), and says how many; waits
+  /// for the first one for at most `wait`. Throws Status::WouldDeadlock from one of them.
   std::size_t dispatch(Limit wait = std::chrono::milliseconds(0), std::size_t most = 0) const {
     std::size_t count = 0;
     detail::check(witrpc_dispatch(handle_.get(), wait.milliseconds(), most, &count));
@@ -58,14 +58,15 @@ enum class LogLevel : std::int32_t {
 template <class F> void log_to(LogLevel level, F &&f) {
   using Box = std::decay_t<F>;
   witrpc_error *error = nullptr;
-  detail::ended(witrpc_log_to(
-                    static_cast<std::int32_t>(level),
-                    [](void *self, std::int32_t of, const char *target, const char *message) noexcept {
-                      (*static_cast<Box *>(self))(static_cast<LogLevel>(of), std::string_view(target),
-                                                  std::string_view(message));
-                    },
-                    detail::box(std::forward<F>(f)), detail::destroy<Box>, &error),
-                error)
+  detail::ended(
+      witrpc_log_to(
+          static_cast<std::int32_t>(level),
+          [](void *self, std::int32_t of, const char *target, const char *message) noexcept {
+            (*static_cast<Box *>(self))(static_cast<LogLevel>(of), std::string_view(target),
+                                        std::string_view(message));
+          },
+          detail::box(std::forward<F>(f)), detail::destroy<Box>, &error),
+      error)
       .value();
 }
 

@@ -120,8 +120,9 @@ struct ClientCallbacks {
       };
     if (on_retry)
       table.on_retry = [](void *self, const witrpc_retry_info *info) noexcept {
-        of(self).on_retry(Retry{info->method, Error::borrow(witrpc_error_code(info->error), info->error),
-                                info->attempt, clamped(info->delay_ms)});
+        of(self).on_retry(Retry{ info->method,
+                                 Error::borrow(witrpc_error_code(info->error), info->error),
+                                 info->attempt, clamped(info->delay_ms) });
       };
     if (is_retryable)
       table.is_retryable = [](void *self, const witrpc_error *error) noexcept {
@@ -139,9 +140,8 @@ struct ClientCallbacks {
 
 /// A std::function of a callable that can only be moved.
 template <class F> auto shared(F &&f) {
-  return [f = std::make_shared<std::decay_t<F>>(std::forward<F>(f))](auto &&...a) -> decltype(auto) {
-    return (*f)(std::forward<decltype(a)>(a)...);
-  };
+  return [f = std::make_shared<std::decay_t<F>>(std::forward<F>(f))](
+             auto &&...a) -> decltype(auto) { return (*f)(std::forward<decltype(a)>(a)...); };
 }
 
 } // namespace detail
@@ -160,14 +160,15 @@ public:
   /// Options for clients of the server at `endpoint`, as "tcp://host:port".
   explicit ClientOptions(std::string_view endpoint) {
     witrpc_error *error = nullptr;
-    detail::ended(witrpc_client_options_new_n(endpoint.data(), endpoint.size(), handle_.out(), &error), error)
+    detail::ended(
+        witrpc_client_options_new_n(endpoint.data(), endpoint.size(), handle_.out(), &error), error)
         .value();
   }
 
   /// What a `witrpc.toml` says about the client `name`. Without a path the file is the one that the
   /// environment variable WITRPC_CONFIG names, else witrpc.toml in the working directory.
   static ClientOptions named(const std::string &name, const std::string &path = {}) {
-    ClientOptions options{Empty()};
+    ClientOptions options{ Empty() };
     witrpc_error *error = nullptr;
     detail::ended(witrpc_client_options_named(path.empty() ? nullptr : path.c_str(), name.c_str(),
                                               options.handle_.out(), &error),
@@ -183,7 +184,9 @@ public:
     return set(witrpc_client_options_loop, static_cast<const witrpc_loop *>(loop.get()));
   }
   /// One more server to try; they are tried in turn.
-  ClientOptions &endpoint(const std::string &endpoint) { return text(witrpc_client_options_add_endpoint, endpoint); }
+  ClientOptions &endpoint(const std::string &endpoint) {
+    return text(witrpc_client_options_add_endpoint, endpoint);
+  }
   /// Limit of one attempt to connect. Default 10 s.
   ClientOptions &connect_timeout(std::chrono::milliseconds limit) {
     return set(witrpc_client_options_connect_timeout_ms, Limit(limit).milliseconds());
@@ -193,21 +196,26 @@ public:
     return set(witrpc_client_options_attempt_timeout_ms, limit.milliseconds());
   }
   /// Largest message accepted, in bytes. Default 256 MiB.
-  ClientOptions &max_frame(std::size_t bytes) { return set(witrpc_client_options_max_frame, bytes); }
+  ClientOptions &max_frame(std::size_t bytes) {
+    return set(witrpc_client_options_max_frame, bytes);
+  }
   /// Bounds of the queue of calls that wait for the link or for room. Default 4,096 and 64 MiB.
   ClientOptions &queue_limits(std::size_t calls, std::size_t bytes) {
     return set(witrpc_client_options_queue_limits, calls, bytes);
   }
   /// Requests without an answer at the same time; more wait. Default 16,384.
-  ClientOptions &max_in_flight(std::size_t calls) { return set(witrpc_client_options_max_in_flight, calls); }
+  ClientOptions &max_in_flight(std::size_t calls) {
+    return set(witrpc_client_options_max_in_flight, calls);
+  }
   /// How arguments and results are encoded. Default JSON.
   ClientOptions &codec(Codec codec) {
     return set(witrpc_client_options_codec, static_cast<std::int32_t>(codec));
   }
-  /// TCP keep-alive: silence before the first probe, time between probes, unanswered probes. Default
-  /// 10 s, 5 s, 3.
+  /// TCP keep-alive: silence before the first probe, time between probes, unanswered probes.
+  /// Default 10 s, 5 s, 3.
   ClientOptions &keepalive(Limit idle, Limit interval, std::uint32_t probes) {
-    return set(witrpc_client_options_keepalive, idle.milliseconds(), interval.milliseconds(), probes);
+    return set(witrpc_client_options_keepalive, idle.milliseconds(), interval.milliseconds(),
+               probes);
   }
   /// How long sent bytes may stay unacknowledged (Linux). Default 20 s.
   ClientOptions &user_timeout(Limit limit) {
@@ -215,7 +223,8 @@ public:
   }
   /// WebSockets: silence before a ping, and after it until the link is dead. Default 15 s and 20 s.
   ClientOptions &websocket_ping(Limit interval, Limit timeout) {
-    return set(witrpc_client_options_websocket_ping, interval.milliseconds(), timeout.milliseconds());
+    return set(witrpc_client_options_websocket_ping, interval.milliseconds(),
+               timeout.milliseconds());
   }
 
   /// Switches automatic reconnection on: 10 attempts, delays of 1, 2, 4 … 120 s. Every setter named
@@ -230,16 +239,22 @@ public:
   }
   /// Delay before the first attempt, cap of the delays, and their growth. Default 1 s, 2 min, 2.0.
   ClientOptions &reconnect_delays(Limit initial, Limit max, double multiplier = 2.0) {
-    return set(witrpc_client_options_reconnect_delays, initial.milliseconds(), max.milliseconds(), multiplier);
+    return set(witrpc_client_options_reconnect_delays, initial.milliseconds(), max.milliseconds(),
+               multiplier);
   }
   /// How the delays are spread. Default not at all.
   ClientOptions &reconnect_jitter(Jitter jitter, bool random_first_delay = false) {
-    return set(witrpc_client_options_reconnect_jitter, static_cast<std::int32_t>(jitter), random_first_delay);
+    return set(witrpc_client_options_reconnect_jitter, static_cast<std::int32_t>(jitter),
+               random_first_delay);
   }
   /// Whether to reconnect also when the server closed the connection in order. Default true.
-  ClientOptions &reconnect_on_disconnect(bool on) { return set(witrpc_client_options_reconnect_on_disconnect, on); }
+  ClientOptions &reconnect_on_disconnect(bool on) {
+    return set(witrpc_client_options_reconnect_on_disconnect, on);
+  }
   /// Whether the very first connect is covered too. Default false.
-  ClientOptions &reconnect_first_connect(bool on) { return set(witrpc_client_options_reconnect_first_connect, on); }
+  ClientOptions &reconnect_first_connect(bool on) {
+    return set(witrpc_client_options_reconnect_first_connect, on);
+  }
   /// How long a link must have stood to end the growth of the delays. Default 10 s.
   ClientOptions &reconnect_stable_after(Limit limit) {
     return set(witrpc_client_options_reconnect_stable_after_ms, limit.milliseconds());
@@ -264,7 +279,9 @@ public:
     return set(witrpc_client_options_retry_jitter, static_cast<std::int32_t>(jitter));
   }
   /// One more status number of WitRPC that is retried; 500 adds methods that failed on the server.
-  ClientOptions &retry_on_status(std::int32_t status) { return set(witrpc_client_options_retry_on_status, status); }
+  ClientOptions &retry_on_status(std::int32_t status) {
+    return set(witrpc_client_options_retry_on_status, status);
+  }
   /// Limit of retries over time: so many a second, and so many for every hundred calls. Default 10
   /// and 20.
   ClientOptions &retry_budget(std::uint32_t per_second, std::uint32_t percent) {
@@ -286,16 +303,22 @@ public:
   /// WitRPC's own encryption; the server must be set alike. Default off.
   ClientOptions &encryption(bool on = true) { return set(witrpc_client_options_encryption, on); }
   /// The access token.
-  ClientOptions &token(const std::string &token) { return text(witrpc_client_options_token, token); }
+  ClientOptions &token(const std::string &token) {
+    return text(witrpc_client_options_token, token);
+  }
   /// Takes the access token from a file, which is read anew before every attempt to connect.
-  ClientOptions &token_file(const std::string &path) { return text(witrpc_client_options_token_file, path); }
+  ClientOptions &token_file(const std::string &path) {
+    return text(witrpc_client_options_token_file, path);
+  }
   /// Asks for the access token before every attempt to connect: `std::string provider()`. It may
   /// block; an exception fails the attempt.
   template <class F> ClientOptions &token_provider(F &&provider) {
     using Box = std::decay_t<F>;
     detail::check(witrpc_client_options_token_provider(
         handle_.get(),
-        [](void *self, witrpc_token *answer) noexcept { provide(*static_cast<Box *>(self), answer); },
+        [](void *self, witrpc_token *answer) noexcept {
+          provide(*static_cast<Box *>(self), answer);
+        },
         detail::box(std::forward<F>(provider)), detail::destroy<Box>));
     return *this;
   }
@@ -303,7 +326,8 @@ public:
   template <class F> ClientOptions &token_provider_async(F &&provider) {
     using Box = std::decay_t<F>;
     detail::check(witrpc_client_options_token_provider_async(
-        handle_.get(), [](void *self, witrpc_token *raw) noexcept { (*static_cast<Box *>(self))(Token(raw)); },
+        handle_.get(),
+        [](void *self, witrpc_token *raw) noexcept { (*static_cast<Box *>(self))(Token(raw)); },
         detail::box(std::forward<F>(provider)), detail::destroy<Box>));
     return *this;
   }
@@ -330,7 +354,8 @@ public:
   }
   /// The client's own certificate and key, as the texts of PEM files.
   ClientOptions &tls_identity(std::string_view certificate, std::string_view key) {
-    return set(witrpc_client_options_tls_identity, certificate.data(), certificate.size(), key.data(), key.size());
+    return set(witrpc_client_options_tls_identity, certificate.data(), certificate.size(),
+               key.data(), key.size());
   }
   /// The same from files, which are read when a client is made.
   ClientOptions &tls_identity_files(const std::string &certificate, const std::string &key) {
@@ -376,11 +401,13 @@ public:
 private:
   struct Empty {};
   explicit ClientOptions(Empty) noexcept {}
-  template <class... P, class... A> ClientOptions &set(std::int32_t (*f)(witrpc_client_options *, P...), A... a) {
+  template <class... P, class... A>
+  ClientOptions &set(std::int32_t (*f)(witrpc_client_options *, P...), A... a) {
     detail::check(f(handle_.get(), a...));
     return *this;
   }
-  ClientOptions &text(std::int32_t (*f)(witrpc_client_options *, const char *), const std::string &text) {
+  ClientOptions &text(std::int32_t (*f)(witrpc_client_options *, const char *),
+                      const std::string &text) {
     no_nul(text);
     return set(f, text.c_str());
   }

@@ -3,8 +3,8 @@
 #ifndef WITRPC_SERVER_HPP
 #define WITRPC_SERVER_HPP
 
-#include <cstdint>
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -29,11 +29,17 @@ public:
   /// Name of the method; valid until the request is answered.
   std::string_view method() const noexcept { return view(witrpc_request_method(handle_.get())); }
   /// The arguments as a JSON array; valid until the request is answered.
-  std::string_view arguments() const noexcept { return view(witrpc_request_arguments(handle_.get())); }
+  std::string_view arguments() const noexcept {
+    return view(witrpc_request_arguments(handle_.get()));
+  }
   /// The arguments as values.
-  template <class... A> Result<std::tuple<A...>> arguments_as() const { return detail::decode_all<A...>(arguments()); }
+  template <class... A> Result<std::tuple<A...>> arguments_as() const {
+    return detail::decode_all<A...>(arguments());
+  }
   /// Who calls, as the token validator said; empty without one.
-  std::string_view principal() const noexcept { return view(witrpc_request_principal(handle_.get())); }
+  std::string_view principal() const noexcept {
+    return view(witrpc_request_principal(handle_.get()));
+  }
   /// Address and port of the client.
   std::string_view peer() const noexcept { return view(witrpc_request_peer(handle_.get())); }
   /// The call's id, stable over its attempts.
@@ -46,7 +52,8 @@ public:
   template <class... A> void raise(const std::string &event, const A &...values) const {
     witrpc_error *error = nullptr;
     const std::string json = detail::arguments(values...);
-    detail::ended(witrpc_request_raise(handle_.get(), event.c_str(), json.c_str(), &error), error).value();
+    detail::ended(witrpc_request_raise(handle_.get(), event.c_str(), json.c_str(), &error), error)
+        .value();
   }
 
   /// Answers a method without a result.
@@ -86,7 +93,8 @@ public:
   /// An implementation of a contract of which only the name is known.
   explicit Implementation(const std::string &contract) {
     witrpc_error *error = nullptr;
-    detail::ended(witrpc_implementation_new(contract.c_str(), handle_.out(), &error), error).value();
+    detail::ended(witrpc_implementation_new(contract.c_str(), handle_.out(), &error), error)
+        .value();
   }
   /// An implementation of a contract with its declarations.
   explicit Implementation(const Contract &contract) {
@@ -100,20 +108,20 @@ public:
   ///
   /// It runs on threads for blocking work, several calls at once.
   template <class F> Implementation &handle(const std::string &method, F &&handler) {
-    return handle_request(method, [handler = std::decay_t<F>(std::forward<F>(handler))](Request request) mutable {
-      answer(handler, request);
-    });
+    return handle_request(method, [handler = std::decay_t<F>(std::forward<F>(handler))](
+                                      Request request) mutable { answer(handler, request); });
   }
   /// Has a method carried out by a function that answers the request itself, now or later: `void
   /// handler(Request)`.
   template <class F> Implementation &handle_request(const std::string &method, F &&handler) {
     using Box = std::decay_t<F>;
     witrpc_error *error = nullptr;
-    detail::ended(witrpc_implementation_handle(
-                      handle_.get(), method.c_str(),
-                      [](void *self, witrpc_request *raw) noexcept { run(*static_cast<Box *>(self), raw); },
-                      detail::box(std::forward<F>(handler)), detail::destroy<Box>, &error),
-                  error)
+    detail::ended(
+        witrpc_implementation_handle(
+            handle_.get(), method.c_str(),
+            [](void *self, witrpc_request *raw) noexcept { run(*static_cast<Box *>(self), raw); },
+            detail::box(std::forward<F>(handler)), detail::destroy<Box>, &error),
+        error)
         .value();
     return *this;
   }
@@ -141,8 +149,10 @@ private:
     if (!values) return request.fail(values.error().what());
     const auto call = [&](auto &&...items) -> decltype(auto) {
       if constexpr (Signature::wants_request)
-        return handler(static_cast<const Request &>(request), std::forward<decltype(items)>(items)...);
-      else return handler(std::forward<decltype(items)>(items)...);
+        return handler(static_cast<const Request &>(request),
+                       std::forward<decltype(items)>(items)...);
+      else
+        return handler(std::forward<decltype(items)>(items)...);
     };
 #if WITRPC_HAS_EXCEPTIONS
     try {
@@ -198,7 +208,8 @@ public:
   /// A server that listens at `endpoint`, as "tcp://127.0.0.1:5000"; port 0 picks a free one.
   explicit ServerOptions(const std::string &endpoint) {
     witrpc_error *error = nullptr;
-    detail::ended(witrpc_server_options_new(endpoint.c_str(), handle_.out(), &error), error).value();
+    detail::ended(witrpc_server_options_new(endpoint.c_str(), handle_.out(), &error), error)
+        .value();
   }
   /// Listens at one more endpoint.
   ServerOptions &endpoint(const std::string &endpoint) {
@@ -206,16 +217,21 @@ public:
   }
   /// Serves an implementation, as it is now. Several are allowed, one is needed.
   ServerOptions &serve(const Implementation &implementation) {
-    return set(witrpc_server_options_serve, static_cast<const witrpc_implementation *>(implementation.get()));
+    return set(witrpc_server_options_serve,
+               static_cast<const witrpc_implementation *>(implementation.get()));
   }
   /// Has handlers run by `loop`.dispatch(), one at a time, instead of on threads, side by side.
   ServerOptions &loop(const EventLoop &loop) {
     return set(witrpc_server_options_loop, static_cast<const witrpc_loop *>(loop.get()));
   }
   /// How arguments and results are encoded. Default JSON.
-  ServerOptions &codec(Codec codec) { return set(witrpc_server_options_codec, static_cast<std::int32_t>(codec)); }
+  ServerOptions &codec(Codec codec) {
+    return set(witrpc_server_options_codec, static_cast<std::int32_t>(codec));
+  }
   /// Connections at the same time. Default 10,000.
-  ServerOptions &max_clients(std::size_t clients) { return set(witrpc_server_options_max_clients, clients); }
+  ServerOptions &max_clients(std::size_t clients) {
+    return set(witrpc_server_options_max_clients, clients);
+  }
   /// Largest message accepted, in bytes: authorised, and before. Default 256 MiB and 64 KiB.
   ServerOptions &max_frame(std::size_t bytes, std::size_t handshake_bytes) {
     return set(witrpc_server_options_max_frame, bytes, handshake_bytes);
@@ -225,26 +241,38 @@ public:
     return set(witrpc_server_options_max_in_flight, per_connection, in_all);
   }
   /// Runs the calls of one connection one after another, as WitRPC does.
-  ServerOptions &ordered_per_connection() { return set(witrpc_server_options_ordered_per_connection); }
+  ServerOptions &ordered_per_connection() {
+    return set(witrpc_server_options_ordered_per_connection);
+  }
   /// Time from accepting a connection until it must be authorised. Default 30 s.
   ServerOptions &handshake_timeout(Limit limit) {
     return set(witrpc_server_options_handshake_timeout_ms, limit.milliseconds());
   }
   /// Bytes that may wait for a client that does not read. Default 64 MiB.
-  ServerOptions &max_unsent_bytes(std::size_t bytes) { return set(witrpc_server_options_max_unsent_bytes, bytes); }
+  ServerOptions &max_unsent_bytes(std::size_t bytes) {
+    return set(witrpc_server_options_max_unsent_bytes, bytes);
+  }
   /// Bounds of the memory of calls: records, bytes of answers, how long, and the biggest answer.
   /// Default 65,536, 64 MiB, 10 min and 1 MiB.
-  ServerOptions &dedup(std::size_t max_records, std::size_t max_bytes, Limit hold, std::size_t max_answer) {
-    return set(witrpc_server_options_dedup, max_records, max_bytes, hold.milliseconds(), max_answer);
+  ServerOptions &dedup(std::size_t max_records, std::size_t max_bytes, Limit hold,
+                       std::size_t max_answer) {
+    return set(witrpc_server_options_dedup, max_records, max_bytes, hold.milliseconds(),
+               max_answer);
   }
   /// Permissions of the socket file of pipe://. Default 0600.
-  ServerOptions &pipe_mode(std::uint32_t mode) { return set(witrpc_server_options_pipe_mode, mode); }
+  ServerOptions &pipe_mode(std::uint32_t mode) {
+    return set(witrpc_server_options_pipe_mode, mode);
+  }
   /// WitRPC's own encryption; clients must be set alike. Default off.
   ServerOptions &encryption(bool on = true) { return set(witrpc_server_options_encryption, on); }
   /// Accepts only this token.
-  ServerOptions &token(const std::string &token) { return set(witrpc_server_options_token, token.c_str()); }
+  ServerOptions &token(const std::string &token) {
+    return set(witrpc_server_options_token, token.c_str());
+  }
   /// Accepts only the token in a file, which is looked at for every check.
-  ServerOptions &token_file(const std::string &path) { return set(witrpc_server_options_token_file, path.c_str()); }
+  ServerOptions &token_file(const std::string &path) {
+    return set(witrpc_server_options_token_file, path.c_str());
+  }
   /// Asks whether a token is good, at the handshake and for every call: `void validator(Check)`. It
   /// may block, and may answer later; an exception refuses the token.
   template <class F> ServerOptions &validator(F &&validator) {
@@ -265,8 +293,8 @@ public:
         detail::box(std::forward<F>(validator)), detail::destroy<Box>));
     return *this;
   }
-  /// Tells of each execution, before the handler begins: `void f(std::string_view method, const Guid
-  /// &id)`. Must not block; an exception ends the program.
+  /// Tells of each execution, before the handler begins: `void f(std::string_view method, const
+  /// Guid &id)`. Must not block; an exception ends the program.
   template <class F> ServerOptions &on_execute(F &&f) {
     using Box = std::decay_t<F>;
     detail::check(witrpc_server_options_on_execute(
@@ -281,9 +309,10 @@ public:
   }
   /// Certificate and key of tls:// and wss://, and the authorities that clients' certificates must
   /// come from (empty = they need none), as the texts of PEM files.
-  ServerOptions &tls(std::string_view certificate, std::string_view key, std::string_view client_authorities = {}) {
-    return set(witrpc_server_options_tls, certificate.data(), certificate.size(), key.data(), key.size(),
-               client_authorities.data(), client_authorities.size());
+  ServerOptions &tls(std::string_view certificate, std::string_view key,
+                     std::string_view client_authorities = {}) {
+    return set(witrpc_server_options_tls, certificate.data(), certificate.size(), key.data(),
+               key.size(), client_authorities.data(), client_authorities.size());
   }
   /// The same from files, which are read when a server is started.
   ServerOptions &tls_files(const std::string &certificate, const std::string &key,
@@ -295,7 +324,8 @@ public:
   witrpc_server_options *get() const noexcept { return handle_.get(); }
 
 private:
-  template <class... P, class... A> ServerOptions &set(std::int32_t (*f)(witrpc_server_options *, P...), A... a) {
+  template <class... P, class... A>
+  ServerOptions &set(std::int32_t (*f)(witrpc_server_options *, P...), A... a) {
     detail::check(f(handle_.get(), a...));
     return *this;
   }
@@ -314,7 +344,8 @@ public:
   static Result<Server> start(const ServerOptions &options) {
     Server server;
     witrpc_error *error = nullptr;
-    auto started = detail::ended(witrpc_server_start(options.get(), server.handle_.out(), &error), error);
+    auto started =
+        detail::ended(witrpc_server_start(options.get(), server.handle_.out(), &error), error);
     if (!started) return started.error();
     return server;
   }
@@ -335,10 +366,13 @@ public:
     return std::string(text.text());
   }
   /// Raises an event to all clients that are connected and authorised. Never blocks.
-  template <class... A> void raise(const std::string &contract, const std::string &event, const A &...values) const {
+  template <class... A>
+  void raise(const std::string &contract, const std::string &event, const A &...values) const {
     witrpc_error *error = nullptr;
     const std::string json = detail::arguments(values...);
-    detail::ended(witrpc_server_raise(handle_.get(), contract.c_str(), event.c_str(), json.c_str(), &error), error)
+    detail::ended(
+        witrpc_server_raise(handle_.get(), contract.c_str(), event.c_str(), json.c_str(), &error),
+        error)
         .value();
   }
   /// What it has done and does.
@@ -347,8 +381,8 @@ public:
     detail::check(witrpc_server_stats_get(handle_.get(), &stats));
     return stats;
   }
-  /// Stops in order: lets running calls finish and their answers leave. False if something had to be
-  /// abandoned after `limit`. Throws Status::WouldDeadlock from a handler.
+  /// Stops in order: lets running calls finish and their answers leave. False if something had to
+  /// be abandoned after `limit`. Throws Status::WouldDeadlock from a handler.
   bool stop(Limit limit) const {
     const std::int32_t status = witrpc_server_stop(handle_.get(), limit.milliseconds());
     if (status == WITRPC_TIMEOUT) return false;

@@ -27,16 +27,20 @@ template <class R, bool WantsRequest, class... A> struct Plain {
 };
 
 template <class R, class... A> struct Parameters : Plain<R, false, A...> {};
-template <class R, class... A> struct Parameters<R, const Request &, A...> : Plain<R, true, A...> {};
+template <class R, class... A>
+struct Parameters<R, const Request &, A...> : Plain<R, true, A...> {};
 
 /// The one operator() of a lambda or function object.
 template <class F> struct Signature : Signature<decltype(&F::operator())> {};
 template <class R, class... A> struct Signature<R (*)(A...)> : Parameters<R, A...> {};
 template <class R, class... A> struct Signature<R (*)(A...) noexcept> : Parameters<R, A...> {};
 template <class C, class R, class... A> struct Signature<R (C::*)(A...)> : Parameters<R, A...> {};
-template <class C, class R, class... A> struct Signature<R (C::*)(A...) const> : Parameters<R, A...> {};
-template <class C, class R, class... A> struct Signature<R (C::*)(A...) noexcept> : Parameters<R, A...> {};
-template <class C, class R, class... A> struct Signature<R (C::*)(A...) const noexcept> : Parameters<R, A...> {};
+template <class C, class R, class... A>
+struct Signature<R (C::*)(A...) const> : Parameters<R, A...> {};
+template <class C, class R, class... A>
+struct Signature<R (C::*)(A...) noexcept> : Parameters<R, A...> {};
+template <class C, class R, class... A>
+struct Signature<R (C::*)(A...) const noexcept> : Parameters<R, A...> {};
 
 } // namespace detail
 } // namespace witrpc

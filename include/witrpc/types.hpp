@@ -127,8 +127,8 @@ constexpr Date date_of(std::int64_t days) noexcept {
   const unsigned of_year = of_era - (365 * year + year / 4 - year / 100);
   const unsigned shifted = (5 * of_year + 2) / 153;
   const unsigned month = shifted < 10 ? shifted + 3 : shifted - 9;
-  return {static_cast<std::int64_t>(year) + era * 400 + (month <= 2), month,
-          of_year - (153 * shifted + 2) / 5 + 1};
+  return { static_cast<std::int64_t>(year) + era * 400 + (month <= 2), month,
+           of_year - (153 * shifted + 2) / 5 + 1 };
 }
 
 } // namespace detail

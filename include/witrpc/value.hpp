@@ -4,21 +4,16 @@
 ///
 /// | .NET | C++ |
 /// |---|---|
-/// | bool, integers, float, double | the same; `char` and its kin are refused, as they say no number |
-/// | char | char16_t |
-/// | string | std::string, as an argument also std::string_view and `const char *` |
-/// | decimal | witrpc::Decimal |
-/// | Guid | witrpc::Guid |
-/// | DateTime, DateTimeOffset | witrpc::DateTime, any time point of std::chrono::system_clock |
-/// | TimeSpan | any std::chrono::duration |
-/// | byte[] | std::vector<std::uint8_t>, std::vector<std::byte> |
-/// | arrays, lists, sets | std::vector, std::array, std::deque, std::list, std::set, std::unordered_set |
-/// | dictionaries | std::map, std::unordered_map with keys of text, numbers, Guid |
-/// | tuples, KeyValuePair | std::tuple, std::pair |
-/// | enums (as numbers) | any enum |
-/// | X? | std::optional, std::unique_ptr, std::shared_ptr |
-/// | classes, structs | your struct, with #WITRPC_FIELDS or a `witrpc_fields` function |
-/// | anything | witrpc::Json, the text as it is |
+/// | bool, integers, float, double | the same; `char` and its kin are refused, as they say no
+/// number | | char | char16_t | | string | std::string, as an argument also std::string_view and
+/// `const char *` | | decimal | witrpc::Decimal | | Guid | witrpc::Guid | | DateTime,
+/// DateTimeOffset | witrpc::DateTime, any time point of std::chrono::system_clock | | TimeSpan |
+/// any std::chrono::duration | | byte[] | std::vector<std::uint8_t>, std::vector<std::byte> | |
+/// arrays, lists, sets | std::vector, std::array, std::deque, std::list, std::set,
+/// std::unordered_set | | dictionaries | std::map, std::unordered_map with keys of text, numbers,
+/// Guid | | tuples, KeyValuePair | std::tuple, std::pair | | enums (as numbers) | any enum | | X? |
+/// std::optional, std::unique_ptr, std::shared_ptr | | classes, structs | your struct, with
+/// #WITRPC_FIELDS or a `witrpc_fields` function | | anything | witrpc::Json, the text as it is |
 ///
 /// A type of which none of this is true can be given a `witrpc::Convert<T>` of its own.
 #ifndef WITRPC_VALUE_HPP
@@ -70,7 +65,7 @@ template <class C, class T> struct Field {
 ///                              witrpc::field("Born", &Person::born));
 ///     }
 template <class C, class T> constexpr Field<C, T> field(const char *name, T C::*member) {
-  return {name, member};
+  return { name, member };
 }
 
 namespace detail {
@@ -87,17 +82,19 @@ inline constexpr bool is_character =
 
 template <class T, class = void> struct IsSequence : std::false_type {};
 template <class T>
-struct IsSequence<T, std::void_t<typename T::value_type, decltype(std::declval<T &>().clear()),
-                                 decltype(std::declval<T &>().insert(
-                                     std::declval<T &>().end(),
-                                     std::declval<typename T::value_type>()))>> : std::true_type {};
+struct IsSequence<
+    T, std::void_t<typename T::value_type, decltype(std::declval<T &>().clear()),
+                   decltype(std::declval<T &>().insert(std::declval<T &>().end(),
+                                                       std::declval<typename T::value_type>()))>>
+    : std::true_type {};
 template <class T, class = void> struct IsMap : std::false_type {};
 template <class T>
 struct IsMap<T, std::void_t<typename T::key_type, typename T::mapped_type>> : std::true_type {};
 template <class T> struct IsPointer : std::false_type {};
 template <class T> struct IsPointer<std::unique_ptr<T>> : std::true_type {};
 template <class T> struct IsPointer<std::shared_ptr<T>> : std::true_type {};
-template <class T> inline constexpr bool is_text = std::is_convertible_v<const T &, std::string_view>;
+template <class T>
+inline constexpr bool is_text = std::is_convertible_v<const T &, std::string_view>;
 
 template <class T> void write(Writer &out, const T &value) { Convert<T>::write(out, value); }
 template <class T> bool read(Reader &in, T &value) { return Convert<T>::read(in, value); }
@@ -122,7 +119,8 @@ template <class K> bool parse_key(Reader &in, const std::string &text, K &key) {
   } else if constexpr (std::is_integral_v<K>) {
     const char *last = text.data() + text.size();
     const auto [end, problem] = std::from_chars(text.data(), last, key);
-    if (problem != std::errc() || end != last) return in.fail("a key that is no integer, or does not fit");
+    if (problem != std::errc() || end != last)
+      return in.fail("a key that is no integer, or does not fit");
   } else {
     key = K(text);
   }
@@ -149,7 +147,8 @@ bool read_items(Reader &in, T &value, std::index_sequence<I...>) {
         if (name == "Key") return item(0);
         if (name == "Value") return item(1);
         if (name.size() > 4 && name.compare(0, 4, "Item") == 0 &&
-            std::from_chars(name.data() + 4, name.data() + name.size(), index).ec == std::errc() && index > 0)
+            std::from_chars(name.data() + 4, name.data() + name.size(), index).ec == std::errc() &&
+            index > 0)
           return item(index - 1);
         return in.skip();
       },
@@ -175,8 +174,10 @@ template <> struct Convert<bool> {
   }
 };
 
-template <class T> struct Convert<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>> {
-  static_assert(!detail::is_character<T> || std::is_same_v<T, char16_t> || std::is_same_v<T, signed char>,
+template <class T>
+struct Convert<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>> {
+  static_assert(!detail::is_character<T> || std::is_same_v<T, char16_t> ||
+                    std::is_same_v<T, signed char>,
                 "witrpc: use int8_t or uint8_t for numbers, char16_t for a character");
   static void write(Writer &out, T value) {
     if constexpr (std::is_same_v<T, char16_t>) {
@@ -193,11 +194,14 @@ template <class T> struct Convert<T, std::enable_if_t<std::is_integral_v<T> && !
       std::string text;
       if (!in.string(text, "a character")) return false;
       const auto byte = [&text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-      if (text.size() == 1) value = byte(0);
-      else if (text.size() == 2) value = static_cast<char16_t>((byte(0) & 31) << 6 | (byte(1) & 63));
+      if (text.size() == 1)
+        value = byte(0);
+      else if (text.size() == 2)
+        value = static_cast<char16_t>((byte(0) & 31) << 6 | (byte(1) & 63));
       else if (text.size() == 3)
         value = static_cast<char16_t>((byte(0) & 15) << 12 | (byte(1) & 63) << 6 | (byte(2) & 63));
-      else return in.fail("a text that is not one character");
+      else
+        return in.fail("a text that is not one character");
       return true;
     } else {
       return in.integer(value);
@@ -216,7 +220,8 @@ template <class T> struct Convert<T, std::enable_if_t<std::is_floating_point_v<T
   }
 };
 
-template <class T> struct Convert<T, std::enable_if_t<std::is_enum_v<T> && !std::is_same_v<T, std::byte>>> {
+template <class T>
+struct Convert<T, std::enable_if_t<std::is_enum_v<T> && !std::is_same_v<T, std::byte>>> {
   using Number = std::underlying_type_t<T>;
   static void write(Writer &out, T value) { out.number(static_cast<Number>(value)); }
   static bool read(Reader &in, T &value) {
@@ -242,7 +247,8 @@ template <class T> struct Convert<T, std::enable_if_t<detail::is_text<T>>> {
     out.string(std::string_view(value));
   }
   static bool read(Reader &in, T &value) {
-    static_assert(std::is_same_v<T, std::string>, "witrpc: read text into a std::string, which owns it");
+    static_assert(std::is_same_v<T, std::string>,
+                  "witrpc: read text into a std::string, which owns it");
     return in.string(value);
   }
 };
@@ -312,8 +318,10 @@ template <class D> struct Convert<std::chrono::time_point<std::chrono::system_cl
 
 template <class T> struct Convert<std::optional<T>> {
   static void write(Writer &out, const std::optional<T> &value) {
-    if (value) detail::write(out, *value);
-    else out.raw("null");
+    if (value)
+      detail::write(out, *value);
+    else
+      out.raw("null");
   }
   static bool read(Reader &in, std::optional<T> &value) {
     if (in.take_word("null")) return value.reset(), true;
@@ -323,8 +331,10 @@ template <class T> struct Convert<std::optional<T>> {
 
 template <class T> struct Convert<T, std::enable_if_t<detail::IsPointer<T>::value>> {
   static void write(Writer &out, const T &value) {
-    if (value) detail::write(out, *value);
-    else out.raw("null");
+    if (value)
+      detail::write(out, *value);
+    else
+      out.raw("null");
   }
   static bool read(Reader &in, T &value) {
     value.reset();
@@ -337,7 +347,8 @@ template <class T> struct Convert<T, std::enable_if_t<detail::IsPointer<T>::valu
 };
 
 template <class T>
-struct Convert<T, std::enable_if_t<detail::IsSequence<T>::value && !detail::IsMap<T>::value && !detail::is_text<T>>> {
+struct Convert<T, std::enable_if_t<detail::IsSequence<T>::value && !detail::IsMap<T>::value &&
+                                   !detail::is_text<T>>> {
   using Item = typename T::value_type;
   static constexpr bool is_bytes =
       std::is_same_v<T, std::vector<std::uint8_t>> || std::is_same_v<T, std::vector<std::byte>>;
@@ -439,8 +450,8 @@ template <class T> struct Convert<T, std::enable_if_t<detail::HasFields<T>::valu
     out.raw('{');
     std::apply(
         [&](const auto &...fields) {
-          ((std::exchange(first, false) ? void() : out.raw(','), out.string(fields.name), out.raw(':'),
-            detail::write(out, value.*fields.member)),
+          ((std::exchange(first, false) ? void() : out.raw(','), out.string(fields.name),
+            out.raw(':'), detail::write(out, value.*fields.member)),
            ...);
         },
         witrpc_fields(&value));
@@ -452,7 +463,9 @@ template <class T> struct Convert<T, std::enable_if_t<detail::HasFields<T>::valu
       bool known = false, good = true;
       std::apply(
           [&](const auto &...field) {
-            (void)((name == field.name ? (known = true, good = detail::read(in, value.*field.member), true) : false) ||
+            (void)((name == field.name
+                        ? (known = true, good = detail::read(in, value.*field.member), true)
+                        : false) ||
                    ...);
           },
           fields);
@@ -471,16 +484,18 @@ template <class... A> std::string arguments(const A &...values) {
   Writer out(text);
   [[maybe_unused]] bool first = true;
   out.raw('[');
-  ((std::exchange(first, false) ? void() : out.raw(','), write<std::decay_t<const A>>(out, values)), ...);
+  ((std::exchange(first, false) ? void() : out.raw(','), write<std::decay_t<const A>>(out, values)),
+   ...);
   out.raw(']');
   return text;
 }
 
 /// A result of a call from its text.
 template <class T> Result<T> decode(std::string_view text, Outcome outcome = Outcome::Answered) {
-  static_assert(!std::is_same_v<T, std::string_view>, "witrpc: use std::string, which owns its text");
+  static_assert(!std::is_same_v<T, std::string_view>,
+                "witrpc: use std::string, which owns its text");
   Reader in(text);
-  Result<T> value{T{}};
+  Result<T> value{ T{} };
   if (read(in, *value) && in.end()) return value;
   return Error(Status::InvalidArgument, "the value does not fit the C++ type", in.error(), outcome);
 }
@@ -488,11 +503,13 @@ template <class T> Result<T> decode(std::string_view text, Outcome outcome = Out
 /// The values of a JSON array, one for each item of a tuple.
 template <class... A> Result<std::tuple<A...>> decode_all(std::string_view text) {
   Reader in(text);
-  Result<std::tuple<A...>> values{std::tuple<A...>{}};
+  Result<std::tuple<A...>> values{ std::tuple<A...>{} };
   if constexpr (sizeof...(A) == 0) {
-    if (in.array([&in](std::size_t) { return in.fail("more values than parameters"); }) && in.end()) return values;
+    if (in.array([&in](std::size_t) { return in.fail("more values than parameters"); }) && in.end())
+      return values;
   } else {
-    if (in.peek() == '[' && read_items(in, *values, std::index_sequence_for<A...>()) && in.end()) return values;
+    if (in.peek() == '[' && read_items(in, *values, std::index_sequence_for<A...>()) && in.end())
+      return values;
   }
   return Error(Status::InvalidArgument, "the values do not fit the C++ parameters", in.error());
 }
@@ -511,40 +528,64 @@ template <class... A> Result<std::tuple<A...>> decode_all(std::string_view text)
 /// @cond
 #define WITRPC_DETAIL_FIELD(T, f) ::witrpc::field(#f, &T::f)
 #define WITRPC_DETAIL_EXPAND(x) x
-#define WITRPC_DETAIL_PICK(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17, _18, _19, _20, \
-                           _21, _22, _23, _24, NAME, ...)                                                             \
+#define WITRPC_DETAIL_PICK(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16,  \
+                           _17, _18, _19, _20, _21, _22, _23, _24, NAME, ...)                      \
   NAME
-#define WITRPC_DETAIL_EACH(T, ...)                                                                                    \
-  WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_PICK(                                                                            \
-      __VA_ARGS__, WITRPC_DETAIL_24, WITRPC_DETAIL_23, WITRPC_DETAIL_22, WITRPC_DETAIL_21, WITRPC_DETAIL_20,          \
-      WITRPC_DETAIL_19, WITRPC_DETAIL_18, WITRPC_DETAIL_17, WITRPC_DETAIL_16, WITRPC_DETAIL_15, WITRPC_DETAIL_14,     \
-      WITRPC_DETAIL_13, WITRPC_DETAIL_12, WITRPC_DETAIL_11, WITRPC_DETAIL_10, WITRPC_DETAIL_9, WITRPC_DETAIL_8,       \
-      WITRPC_DETAIL_7, WITRPC_DETAIL_6, WITRPC_DETAIL_5, WITRPC_DETAIL_4, WITRPC_DETAIL_3, WITRPC_DETAIL_2,           \
-      WITRPC_DETAIL_1, WITRPC_DETAIL_0)(T, __VA_ARGS__))
+#define WITRPC_DETAIL_EACH(T, ...)                                                                 \
+  WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_PICK(                                                         \
+      __VA_ARGS__, WITRPC_DETAIL_24, WITRPC_DETAIL_23, WITRPC_DETAIL_22, WITRPC_DETAIL_21,         \
+      WITRPC_DETAIL_20, WITRPC_DETAIL_19, WITRPC_DETAIL_18, WITRPC_DETAIL_17, WITRPC_DETAIL_16,    \
+      WITRPC_DETAIL_15, WITRPC_DETAIL_14, WITRPC_DETAIL_13, WITRPC_DETAIL_12, WITRPC_DETAIL_11,    \
+      WITRPC_DETAIL_10, WITRPC_DETAIL_9, WITRPC_DETAIL_8, WITRPC_DETAIL_7, WITRPC_DETAIL_6,        \
+      WITRPC_DETAIL_5, WITRPC_DETAIL_4, WITRPC_DETAIL_3, WITRPC_DETAIL_2, WITRPC_DETAIL_1,         \
+      WITRPC_DETAIL_0)(T, __VA_ARGS__))
 #define WITRPC_DETAIL_1(T, f) WITRPC_DETAIL_FIELD(T, f)
-#define WITRPC_DETAIL_2(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_1(T, __VA_ARGS__))
-#define WITRPC_DETAIL_3(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_2(T, __VA_ARGS__))
-#define WITRPC_DETAIL_4(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_3(T, __VA_ARGS__))
-#define WITRPC_DETAIL_5(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_4(T, __VA_ARGS__))
-#define WITRPC_DETAIL_6(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_5(T, __VA_ARGS__))
-#define WITRPC_DETAIL_7(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_6(T, __VA_ARGS__))
-#define WITRPC_DETAIL_8(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_7(T, __VA_ARGS__))
-#define WITRPC_DETAIL_9(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_8(T, __VA_ARGS__))
-#define WITRPC_DETAIL_10(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_9(T, __VA_ARGS__))
-#define WITRPC_DETAIL_11(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_10(T, __VA_ARGS__))
-#define WITRPC_DETAIL_12(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_11(T, __VA_ARGS__))
-#define WITRPC_DETAIL_13(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_12(T, __VA_ARGS__))
-#define WITRPC_DETAIL_14(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_13(T, __VA_ARGS__))
-#define WITRPC_DETAIL_15(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_14(T, __VA_ARGS__))
-#define WITRPC_DETAIL_16(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_15(T, __VA_ARGS__))
-#define WITRPC_DETAIL_17(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_16(T, __VA_ARGS__))
-#define WITRPC_DETAIL_18(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_17(T, __VA_ARGS__))
-#define WITRPC_DETAIL_19(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_18(T, __VA_ARGS__))
-#define WITRPC_DETAIL_20(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_19(T, __VA_ARGS__))
-#define WITRPC_DETAIL_21(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_20(T, __VA_ARGS__))
-#define WITRPC_DETAIL_22(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_21(T, __VA_ARGS__))
-#define WITRPC_DETAIL_23(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_22(T, __VA_ARGS__))
-#define WITRPC_DETAIL_24(T, f, ...) WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_23(T, __VA_ARGS__))
+#define WITRPC_DETAIL_2(T, f, ...)                                                                 \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_1(T, __VA_ARGS__))
+#define WITRPC_DETAIL_3(T, f, ...)                                                                 \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_2(T, __VA_ARGS__))
+#define WITRPC_DETAIL_4(T, f, ...)                                                                 \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_3(T, __VA_ARGS__))
+#define WITRPC_DETAIL_5(T, f, ...)                                                                 \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_4(T, __VA_ARGS__))
+#define WITRPC_DETAIL_6(T, f, ...)                                                                 \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_5(T, __VA_ARGS__))
+#define WITRPC_DETAIL_7(T, f, ...)                                                                 \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_6(T, __VA_ARGS__))
+#define WITRPC_DETAIL_8(T, f, ...)                                                                 \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_7(T, __VA_ARGS__))
+#define WITRPC_DETAIL_9(T, f, ...)                                                                 \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_8(T, __VA_ARGS__))
+#define WITRPC_DETAIL_10(T, f, ...)                                                                \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_9(T, __VA_ARGS__))
+#define WITRPC_DETAIL_11(T, f, ...)                                                                \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_10(T, __VA_ARGS__))
+#define WITRPC_DETAIL_12(T, f, ...)                                                                \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_11(T, __VA_ARGS__))
+#define WITRPC_DETAIL_13(T, f, ...)                                                                \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_12(T, __VA_ARGS__))
+#define WITRPC_DETAIL_14(T, f, ...)                                                                \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_13(T, __VA_ARGS__))
+#define WITRPC_DETAIL_15(T, f, ...)                                                                \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_14(T, __VA_ARGS__))
+#define WITRPC_DETAIL_16(T, f, ...)                                                                \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_15(T, __VA_ARGS__))
+#define WITRPC_DETAIL_17(T, f, ...)                                                                \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_16(T, __VA_ARGS__))
+#define WITRPC_DETAIL_18(T, f, ...)                                                                \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_17(T, __VA_ARGS__))
+#define WITRPC_DETAIL_19(T, f, ...)                                                                \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_18(T, __VA_ARGS__))
+#define WITRPC_DETAIL_20(T, f, ...)                                                                \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_19(T, __VA_ARGS__))
+#define WITRPC_DETAIL_21(T, f, ...)                                                                \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_20(T, __VA_ARGS__))
+#define WITRPC_DETAIL_22(T, f, ...)                                                                \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_21(T, __VA_ARGS__))
+#define WITRPC_DETAIL_23(T, f, ...)                                                                \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_22(T, __VA_ARGS__))
+#define WITRPC_DETAIL_24(T, f, ...)                                                                \
+  WITRPC_DETAIL_FIELD(T, f), WITRPC_DETAIL_EXPAND(WITRPC_DETAIL_23(T, __VA_ARGS__))
 /// @endcond
 
 #endif

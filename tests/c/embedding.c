@@ -1,5 +1,5 @@
-/* What embeds the library into a program: callbacks on its own loop, health reports, clients by name, the
- * log. */
+/* What embeds the library into a program: callbacks on its own loop, health reports, clients by
+ * name, the log. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
@@ -293,7 +293,8 @@ static void clients_are_opened_by_name(void) {
   unlink(path);
   witrpc_client_new(options, &client, NULL);
   witrpc_client_options_free(options);
-  CHECK(witrpc_client_name(client, &name) == WITRPC_OK && text_is(witrpc_buffer_text(name), "Main"));
+  CHECK(witrpc_client_name(client, &name) == WITRPC_OK &&
+        text_is(witrpc_buffer_text(name), "Main"));
   witrpc_buffer_free(name);
   CHECK(witrpc_client_connect(client, NULL) == WITRPC_OK);
   witrpc_service *service = service_of(client);
@@ -308,7 +309,8 @@ static _Atomic int connected_seen;
 
 static void on_log(void *user_data, int32_t level, const char *target, const char *message) {
   (void)user_data;
-  if (level < WITRPC_LOG_ERROR || level > WITRPC_LOG_DEBUG || !contains(target, "witrpc::")) abort();
+  if (level < WITRPC_LOG_ERROR || level > WITRPC_LOG_DEBUG || !contains(target, "witrpc::"))
+    abort();
   if (contains(message, "connected")) atomic_store(&connected_seen, 1);
   /* The library may be used from here. */
   witrpc_client_options *options = NULL;

@@ -1,12 +1,13 @@
-/* The library and the process: fork, exit, many threads, loading and unloading, static initialisation
- * (process_static.cpp). Each part runs in a process of its own under a watchdog. */
+/* The library and the process: fork, exit, many threads, loading and unloading, static
+ * initialisation (process_static.cpp). Each part runs in a process of its own under a watchdog. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <sys/wait.h>
 
 #include "fixture.h"
 
-/* Runs `part` in a child made by fork, before the library has any thread there, and gives its exit code. */
+/* Runs `part` in a child made by fork, before the library has any thread there, and gives its exit
+ * code. */
 static int in_child(int (*part)(void)) {
   fflush(stdout);
   pid_t child = fork();
@@ -170,8 +171,8 @@ static void cancelling_and_freeing_from_inside_a_callback(void) {
                              NULL) == WITRPC_OK);
   counter_wait(&holding, before + 1);
   witrpc_request *request = atomic_load(&held);
-  CHECK(witrpc_service_start(f.service, "int Hold()", "[]", NULL, free_all_inside, &f, NULL, &f.call,
-                             NULL) == WITRPC_OK);
+  CHECK(witrpc_service_start(f.service, "int Hold()", "[]", NULL, free_all_inside, &f, NULL,
+                             &f.call, NULL) == WITRPC_OK);
   counter_wait(&holding, before + 2);
   witrpc_request_reply(atomic_load(&held), "1", NULL);
   counter_wait(&f.ended, 1);

@@ -1,5 +1,5 @@
-/* What the generated torture test (tools/torture.py) is made of: draws, pools of handles of every kind, and the
- * main program. */
+/* What the generated torture test (tools/torture.py) is made of: draws, pools of handles of every
+ * kind, and the main program. */
 #ifndef WITRPC_TORTURE_H
 #define WITRPC_TORTURE_H
 
@@ -39,10 +39,23 @@ static size_t any_struct_size(size_t right) {
 static char unused_endpoint[64];
 
 static const char *any_text(const char *parameter) {
-  static const char *const texts[] = {
-    "", BAD_TEXT, "x", "Add", "int Add(int a, int b)", "event Action<int> Progress", "[1,2]", "[]", "null",
-    "{}", "Demo.ITest", "tcp://127.0.0.1:0", "pipe://", "no/such/file", "int Add(", "T Echo<T>(T value)", "[[[["
-  };
+  static const char *const texts[] = { "",
+                                       BAD_TEXT,
+                                       "x",
+                                       "Add",
+                                       "int Add(int a, int b)",
+                                       "event Action<int> Progress",
+                                       "[1,2]",
+                                       "[]",
+                                       "null",
+                                       "{}",
+                                       "Demo.ITest",
+                                       "tcp://127.0.0.1:0",
+                                       "pipe://",
+                                       "no/such/file",
+                                       "int Add(",
+                                       "T Echo<T>(T value)",
+                                       "[[[[" };
   if (rarely()) return NULL;
   if (flip()) {
     if (strcmp(parameter, "method") == 0) return "int Add(int a, int b)";
@@ -60,10 +73,12 @@ typedef struct {
 } sized;
 
 static sized any_sized(void) {
-  static const sized texts[] = { { NULL, 0 },  { NULL, 5 },      { "", 0 },
-                                 { "\xff", 1 }, { "[1,2]", 5 },   { "int Add(int,int)", 16 },
-                                 { "a\0b", 3 }, { "Demo.ITest", 10 }, { "event Action<int> Progress", 26 },
-                                 { "x", SIZE_MAX } };
+  static const sized texts[] = {
+    { NULL, 0 },      { NULL, 5 },          { "", 0 },
+    { "\xff", 1 },    { "[1,2]", 5 },       { "int Add(int,int)", 16 },
+    { "a\0b", 3 },    { "Demo.ITest", 10 }, { "event Action<int> Progress", 26 },
+    { "x", SIZE_MAX }
+  };
   sized one = texts[draw() % (sizeof texts / sizeof *texts)];
   /* A size that no memory has is refused without a look at it. */
   if (one.size == SIZE_MAX && !rarely()) one.size = 1;
@@ -102,8 +117,10 @@ static void *any_handle(pool *p, void *(*make)(void)) {
   if (n == 1) return flip() ? (void *)(uintptr_t)draw() : (void *)&on_stack;
   if (n == 2) return make_any(any_kind());
   pthread_mutex_lock(&p->lock);
-  if (n == 3) handle = p->freed;
-  else if (p->count) handle = p->live[draw() % (uint64_t)p->count];
+  if (n == 3)
+    handle = p->freed;
+  else if (p->count)
+    handle = p->live[draw() % (uint64_t)p->count];
   int is_empty = p->count == 0;
   pthread_mutex_unlock(&p->lock);
   if (n != 3 && is_empty) return make();
@@ -115,7 +132,8 @@ static void *keep_handle(pool *p, void *handle) {
   void *old = NULL;
   if (!handle) return NULL;
   pthread_mutex_lock(&p->lock);
-  if (p->count < POOL_SIZE) p->live[p->count++] = handle;
+  if (p->count < POOL_SIZE)
+    p->live[p->count++] = handle;
   else {
     uint64_t at = draw() % POOL_SIZE;
     old = p->live[at];
@@ -126,23 +144,23 @@ static void *keep_handle(pool *p, void *handle) {
   return old;
 }
 
-#define POOL(kind)                                                                                  \
-  static pool pool_##kind = { PTHREAD_MUTEX_INITIALIZER, { NULL }, NULL, 0 };                       \
-  static inline void keep_##kind(kind *handle) { kind##_free(keep_handle(&pool_##kind, handle)); }  \
-  static kind *make_##kind(void);                                                                   \
-  static void *make_any_##kind(void) { return make_##kind(); }                                      \
-  static inline void *any_##kind(void) { return any_handle(&pool_##kind, make_any_##kind); }        \
-  static void drain_##kind(void) {                                                                  \
-    while (pool_##kind.count) kind##_free(pool_##kind.live[--pool_##kind.count]);                   \
+#define POOL(kind)                                                                                 \
+  static pool pool_##kind = { PTHREAD_MUTEX_INITIALIZER, { NULL }, NULL, 0 };                      \
+  static inline void keep_##kind(kind *handle) { kind##_free(keep_handle(&pool_##kind, handle)); } \
+  static kind *make_##kind(void);                                                                  \
+  static void *make_any_##kind(void) { return make_##kind(); }                                     \
+  static inline void *any_##kind(void) { return any_handle(&pool_##kind, make_any_##kind); }       \
+  static void drain_##kind(void) {                                                                 \
+    while (pool_##kind.count) kind##_free(pool_##kind.live[--pool_##kind.count]);                  \
   }
 
 /* Makes one, keeps it in its pool, and gives it. */
-#define MAKE(kind, ...)                                                                             \
-  static kind *make_##kind(void) {                                                                  \
-    kind *made = NULL;                                                                              \
-    __VA_ARGS__;                                                                                    \
-    keep_##kind(made);                                                                              \
-    return made;                                                                                    \
+#define MAKE(kind, ...)                                                                            \
+  static kind *make_##kind(void) {                                                                 \
+    kind *made = NULL;                                                                             \
+    __VA_ARGS__;                                                                                   \
+    keep_##kind(made);                                                                             \
+    return made;                                                                                   \
   }
 
 typedef struct {
@@ -195,7 +213,8 @@ static void from_inside_a_handler(void) {
   witrpc_client_options *client_options = NULL;
   witrpc_service *service = NULL;
   witrpc_implementation_new("Demo.IOwn", &implementation, NULL);
-  witrpc_implementation_handle(implementation, "void Torment()", torment_in_handler, NULL, NULL, NULL);
+  witrpc_implementation_handle(implementation, "void Torment()", torment_in_handler, NULL, NULL,
+                               NULL);
   witrpc_server_options_new("tcp://127.0.0.1:0", &options, NULL);
   witrpc_server_options_serve(options, implementation);
   NEED(witrpc_server_start(options, &own, NULL) == WITRPC_OK);
@@ -227,23 +246,24 @@ static void everything_is_whole(void) {
   kill_server();
   CHECK(witrpc_shutdown(60000) == WITRPC_OK);
   if (atomic_load(&seen_destroys) != atomic_load(&expected_destroys)) {
-    printf("%d destroys, expected %d\n", atomic_load(&seen_destroys), atomic_load(&expected_destroys));
+    printf("%d destroys, expected %d\n", atomic_load(&seen_destroys),
+           atomic_load(&expected_destroys));
     failed_here = 1;
   }
 }
 
-#define TORTURE_MAIN(entries, count)                                                                \
-  int main(void) {                                                                                  \
-    watchdog(580);                                                                                  \
-    start_server("tcp://127.0.0.1:0");                                                              \
-    snprintf(unused_endpoint, sizeof unused_endpoint, "%s", endpoint);                              \
-    all_entries = entries;                                                                          \
-    all_count = count;                                                                              \
-    RUN(from_outside);                                                                              \
-    RUN(from_inside_a_callback);                                                                    \
-    RUN(from_inside_a_handler);                                                                     \
-    RUN(everything_is_whole);                                                                       \
-    return summary();                                                                               \
+#define TORTURE_MAIN(entries, count)                                                               \
+  int main(void) {                                                                                 \
+    watchdog(580);                                                                                 \
+    start_server("tcp://127.0.0.1:0");                                                             \
+    snprintf(unused_endpoint, sizeof unused_endpoint, "%s", endpoint);                             \
+    all_entries = entries;                                                                         \
+    all_count = count;                                                                             \
+    RUN(from_outside);                                                                             \
+    RUN(from_inside_a_callback);                                                                   \
+    RUN(from_inside_a_handler);                                                                    \
+    RUN(everything_is_whole);                                                                      \
+    return summary();                                                                              \
   }
 
 #endif

@@ -1,5 +1,5 @@
-/* How the torture test makes a live handle of each kind; taken in after the pools. What only a handler, a validator
- * or a token provider is given comes from those. */
+/* How the torture test makes a live handle of each kind; taken in after the pools. What only a
+ * handler, a validator or a token provider is given comes from those. */
 
 static void never_done_with(void *u, int32_t s, const witrpc_buffer *r, const witrpc_error *e) {
   (void)u, (void)s, (void)r, (void)e;
@@ -34,8 +34,8 @@ MAKE(witrpc_service, {
   witrpc_client_connect(client, NULL);
   witrpc_client_service(client, "Demo.ITest", &made, NULL);
 })
-MAKE(witrpc_call, witrpc_service_start(make_witrpc_service(), "int Hold()", "[]", NULL, never_done_with, NULL,
-                                       NULL, &made, NULL))
+MAKE(witrpc_call, witrpc_service_start(make_witrpc_service(), "int Hold()", "[]", NULL,
+                                       never_done_with, NULL, NULL, &made, NULL))
 MAKE(witrpc_call_options, witrpc_call_options_new(&made))
 MAKE(witrpc_contract, witrpc_contract_from_json("{\"contract\":\"Demo.IX\"}", &made, NULL))
 MAKE(witrpc_error, witrpc_client_options_new(NULL, &(witrpc_client_options *){ NULL }, &made))
@@ -50,8 +50,9 @@ MAKE(witrpc_server_options, {
 })
 MAKE(witrpc_server, witrpc_server_start(make_witrpc_server_options(), &made, NULL))
 MAKE(witrpc_loop, witrpc_loop_new(&made, NULL))
-MAKE(witrpc_subscription, witrpc_service_subscribe(make_witrpc_service(), "event Action<int> Progress", never_event,
-                                                   NULL, NULL, &made, NULL))
+MAKE(witrpc_subscription,
+     witrpc_service_subscribe(make_witrpc_service(), "event Action<int> Progress", never_event,
+                              NULL, NULL, &made, NULL))
 
 /* A client and a server of its own whose callbacks keep what they are given. */
 static void give_rise(void) {
@@ -69,7 +70,8 @@ static void give_rise(void) {
     for (int with_token = 0; with_token < 2; with_token++) {
       witrpc_client_options_new(witrpc_buffer_text(where), &client_options, NULL);
       witrpc_client_options_connect_timeout_ms(client_options, 20);
-      if (with_token) witrpc_client_options_token_provider_async(client_options, keep_token, NULL, NULL);
+      if (with_token)
+        witrpc_client_options_token_provider_async(client_options, keep_token, NULL, NULL);
       witrpc_client_new(client_options, &client, NULL);
       witrpc_client_connect(client, NULL);
       witrpc_client_free(client);
@@ -84,7 +86,8 @@ static void give_rise(void) {
 static witrpc_request *make_witrpc_request(void) {
   /* "Hold" of the fixture keeps the request that it was given last. */
   int before = counter_get(&holding);
-  witrpc_service_start(make_witrpc_service(), "int Hold()", "[]", NULL, never_done_with, NULL, NULL, NULL, NULL);
+  witrpc_service_start(make_witrpc_service(), "int Hold()", "[]", NULL, never_done_with, NULL, NULL,
+                       NULL, NULL);
   for (int i = 0; i < 100 && counter_get(&holding) == before; i++) usleep(1000);
   witrpc_request *made = atomic_load(&held);
   keep_witrpc_request(made);

@@ -30,7 +30,8 @@ witrpc::Implementation implementation() {
       .handle("void Fail()", [] { throw std::runtime_error("on purpose"); })
       .handle("string Who(string prefix)",
               [](const witrpc::Request &request, const std::string &prefix) {
-                return prefix + std::string(request.principal()) + "@" + std::string(request.method());
+                return prefix + std::string(request.principal()) + "@" +
+                       std::string(request.method());
               })
       .handle("Demo.Person Older(Demo.Person person, int years)",
               [](Person person, int years) {
@@ -39,7 +40,8 @@ witrpc::Implementation implementation() {
               })
       .handle("void Raise(int n)",
               [](const witrpc::Request &request, int n) {
-                for (int i = 0; i < n; ++i) request.raise("event Action<int, string> Progress", i, "x");
+                for (int i = 0; i < n; ++i)
+                  request.raise("event Action<int, string> Progress", i, "x");
               })
       .handle_request("int Hold()",
                       [](witrpc::Request request) {
@@ -82,16 +84,18 @@ void calls_of_every_kind() {
   auto sum = test.try_call<int>(witrpc::CallOptions(10s), "int Add(int,int)", 4, 5);
   CHECK(sum && *sum == 9);
   CHECK(test.async<int>("int Add(int,int)", 1, 2).get() == 3);
-  const auto older = test.call<Person>("Demo.Person Older(Demo.Person, int)", Person{ "Ada", 36 }, 1);
+  const auto older =
+      test.call<Person>("Demo.Person Older(Demo.Person, int)", Person{ "Ada", 36 }, 1);
   CHECK(older.Name == "Ada" && older.Age == 37);
   CHECK(test.call<std::string>("string Who(string)", "I am ") == "I am @Who");
   std::promise<int> told;
   // Only movable: it owns its promise.
-  const auto call = test.start<int>("int Add(int,int)",
-                                    [told = std::move(told), here = std::this_thread::get_id()](auto result) mutable {
-                                      told.set_value(here == std::this_thread::get_id() ? -1 : *result);
-                                    },
-                                    20, 22);
+  const auto call = test.start<int>(
+      "int Add(int,int)",
+      [told = std::move(told), here = std::this_thread::get_id()](auto result) mutable {
+        told.set_value(here == std::this_thread::get_id() ? -1 : *result);
+      },
+      20, 22);
   call.cancel();
   CHECK(client.close_and_wait(10s));
 }
@@ -135,13 +139,15 @@ void errors_tell() {
   CHECK(test.try_call("int Add(").error().code() == Status::InvalidArgument);
   CHECK(test.try_call<std::string>("int Add(int,int)", 1, 1).error().details() ==
         "a number where a string is expected (byte 0)");
-  CHECK(test.try_call<int>("int Add(int,int)", 1, "x").error().outcome() == witrpc::Outcome::NotSent);
+  CHECK(test.try_call<int>("int Add(int,int)", 1, "x").error().outcome() ==
+        witrpc::Outcome::NotSent);
   CHECK(thrown([&] { (void)test.async<int>("int Add(").get(); }) == Status::InvalidArgument);
   CHECK(thrown([&] { (void)test.start<int>("int Add(", [](auto) {}); }) == Status::InvalidArgument);
   CHECK(!test.try_start<int>("int Add(", [](auto) {}));
   CHECK(!client.try_service("not a name"));
   CHECK(thrown([] { witrpc::Client client("http://a:1"); }) == Status::InvalidArgument);
-  CHECK(thrown([] { witrpc::ClientOptions("tcp://a:1").token(std::string("a\0b", 3)); }) == Status::InvalidArgument);
+  CHECK(thrown([] { witrpc::ClientOptions("tcp://a:1").token(std::string("a\0b", 3)); }) ==
+        Status::InvalidArgument);
   CHECK(test.try_call(witrpc::CallOptions(1ms), "int Hold()").error().code() == Status::Timeout);
   holding.wait(3);
   answer(1);
@@ -157,10 +163,11 @@ void events_reach_their_handlers() {
   const auto test = client.service("Demo.ITest");
   Counter seen;
   bool in_order = true;
-  auto subscription = test.subscribe("event Action<int, string> Progress", [&](int n, const std::string &text) {
-    in_order = in_order && n == seen.get() && text == "x";
-    seen.add();
-  });
+  auto subscription =
+      test.subscribe("event Action<int, string> Progress", [&](int n, const std::string &text) {
+        in_order = in_order && n == seen.get() && text == "x";
+        seen.add();
+      });
   auto wrong = test.subscribe("event Action<int, string> Progress", [](int) {});
   test.call("void Raise(int)", 5);
   seen.wait(5);
@@ -171,7 +178,8 @@ void events_reach_their_handlers() {
   test.call("void Raise(int)", 1);
   CHECK(client.close_and_wait(10s));
   CHECK(seen.get() == 6);
-  CHECK(wrong.mismatch() && wrong.mismatch()->details() == "more items than the tuple has (byte 3)");
+  CHECK(wrong.mismatch() &&
+        wrong.mismatch()->details() == "more items than the tuple has (byte 3)");
 }
 
 void a_subscription_ends_with_its_handler() {
@@ -214,7 +222,9 @@ void outages_are_told_and_survived() {
     options.reconnect_delays(10ms, 50ms)
         .reconnect_max_attempts(0)
         .mark_deduplicated("Add")
-        .on_reconnecting([&](std::uint32_t attempt, std::chrono::milliseconds) { reconnecting.add(attempt > 0); })
+        .on_reconnecting([&](std::uint32_t attempt, std::chrono::milliseconds) {
+          reconnecting.add(attempt > 0);
+        })
         .on_reconnected([&] { reconnected.add(); })
         .on_state_changed([&](witrpc::State state) { states.push_back(state); });
     const witrpc::Client client(options);
@@ -229,13 +239,16 @@ void outages_are_told_and_survived() {
     CHECK(client.wait_for(witrpc::State::Connected, 10s) && client.stats().reconnects == 1);
     CHECK(!client.wait_for(witrpc::State::Failed, 1ms));
   }
-  CHECK(states.size() >= 3 && states[0] == witrpc::State::Connected && states[1] == witrpc::State::Reconnecting);
+  CHECK(states.size() >= 3 && states[0] == witrpc::State::Connected &&
+        states[1] == witrpc::State::Reconnecting);
   witrpc::ClientOptions options(where);
   Counter failures;
   std::string why;
   server.reset();
-  options.reconnect_delays(1ms, 2ms).reconnect_max_attempts(2).reconnect_first_connect(true).on_reconnection_failed(
-      [&](const witrpc::Error &error) {
+  options.reconnect_delays(1ms, 2ms)
+      .reconnect_max_attempts(2)
+      .reconnect_first_connect(true)
+      .on_reconnection_failed([&](const witrpc::Error &error) {
         why = error.code_name();
         failures.add();
       });
@@ -276,14 +289,19 @@ void tokens_are_given_and_checked() {
   };
   const auto good = connect([](auto &o) { o.token("secret"); });
   good.connect();
-  CHECK(good.service("Demo.ITest").template call<std::string>("string Who(string)", "") == "ada@Who");
+  CHECK(good.service("Demo.ITest").template call<std::string>("string Who(string)", "") ==
+        "ada@Who");
   for (const std::string token : { "wrong", "throw", "" })
-    CHECK(connect([&](auto &o) { o.token(token); }).try_connect().error().code() == Status::Unauthorized);
-  const auto asked = connect([](auto &o) { o.token_provider([] { return std::string("secret"); }); });
+    CHECK(connect([&](auto &o) { o.token(token); }).try_connect().error().code() ==
+          Status::Unauthorized);
+  const auto asked =
+      connect([](auto &o) { o.token_provider([] { return std::string("secret"); }); });
   CHECK(asked.try_connect().has_value());
-  const auto thrower =
-      connect([](auto &o) { o.token_provider([]() -> std::string { throw std::runtime_error("no token today"); }); });
-  CHECK(std::string(thrower.try_connect().error().what()).find("no token today") != std::string::npos);
+  const auto thrower = connect([](auto &o) {
+    o.token_provider([]() -> std::string { throw std::runtime_error("no token today"); });
+  });
+  CHECK(std::string(thrower.try_connect().error().what()).find("no token today") !=
+        std::string::npos);
   const auto later = connect([](auto &o) {
     o.token_provider_async([](witrpc::Token token) {
       std::thread([token = std::move(token)]() mutable { token.answer("secret"); }).detach();
@@ -324,10 +342,12 @@ void health_tells() {
   options.name("main").reconnect_delays(5s, 5s);
   const witrpc::Client client(options);
   auto health = client.check_health(1s);
-  CHECK(health.status == witrpc::HealthStatus::Unhealthy && health.client_name == "main" && !health.is_initialized);
+  CHECK(health.status == witrpc::HealthStatus::Unhealthy && health.client_name == "main" &&
+        !health.is_initialized);
   client.connect();
   health = client.check_health(20s);
-  CHECK(health.status == witrpc::HealthStatus::Healthy && health.is_authorized && health.is_initialized);
+  CHECK(health.status == witrpc::HealthStatus::Healthy && health.is_authorized &&
+        health.is_initialized);
   CHECK(health.round_trip && health.silence && !health.last_error);
   CHECK(server->stats().executed == 0);
   server.reset();
@@ -342,7 +362,8 @@ void callbacks_run_on_ones_own_loop() {
   const auto here = std::this_thread::get_id();
   bool elsewhere = false, connected = false, done = false, deadlock = false;
   witrpc::ClientOptions options(server.endpoint());
-  options.loop(loop).on_state_changed([&](witrpc::State) { elsewhere |= here != std::this_thread::get_id(); });
+  options.loop(loop).on_state_changed(
+      [&](witrpc::State) { elsewhere |= here != std::this_thread::get_id(); });
   const witrpc::Client client(options);
   client.start_connect([&](const witrpc::Result<void> &result) { connected = result.has_value(); });
   while (!connected) (void)loop.dispatch(20s);
@@ -365,11 +386,12 @@ void the_log_is_told() {
   Counter told;
   std::mutex mutex;
   std::string text;
-  witrpc::log_to(witrpc::LogLevel::Debug, [&](witrpc::LogLevel, std::string_view target, std::string_view message) {
-    std::lock_guard<std::mutex> lock(mutex);
-    text.append(target).append(": ").append(message).append("\n");
-    told.add();
-  });
+  witrpc::log_to(witrpc::LogLevel::Debug,
+                 [&](witrpc::LogLevel, std::string_view target, std::string_view message) {
+                   std::lock_guard<std::mutex> lock(mutex);
+                   text.append(target).append(": ").append(message).append("\n");
+                   told.add();
+                 });
   const auto server = start();
   { const auto client = connected(server); }
   told.wait(1);

@@ -63,7 +63,9 @@ void awaited_calls_give_results_and_errors() {
 // Runs at once, and can be destroyed while it waits.
 struct Eager {
   struct promise_type {
-    Eager get_return_object() { return { std::coroutine_handle<promise_type>::from_promise(*this) }; }
+    Eager get_return_object() {
+      return { std::coroutine_handle<promise_type>::from_promise(*this) };
+    }
     std::suspend_never initial_suspend() const noexcept { return {}; }
     std::suspend_always final_suspend() const noexcept { return {}; }
     void return_void() const noexcept {}

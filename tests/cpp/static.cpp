@@ -1,5 +1,5 @@
-// Objects that live before main() begins and after it has ended, in an order that nobody chose: a server and a
-// client at namespace scope, calls from their constructors and destructors.
+// Objects that live before main() begins and after it has ended, in an order that nobody chose: a
+// server and a client at namespace scope, calls from their constructors and destructors.
 #include "test.hpp"
 
 using namespace std::chrono_literals;

@@ -1,5 +1,5 @@
-// A small test frame: checks that say what failed, a watchdog, waiting for things to happen; and a server of
-// Demo.ITest within the test program.
+// A small test frame: checks that say what failed, a watchdog, waiting for things to happen; and a
+// server of Demo.ITest within the test program.
 #ifndef WITRPC_TEST_HPP
 #define WITRPC_TEST_HPP
 

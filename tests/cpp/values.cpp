@@ -76,13 +76,15 @@ static void numbers() {
   CHECK(mistake<bool>("1") == "a number where a bool is expected (byte 0)");
   CHECK(mistake<int>("1 2") == "more text than one value (byte 2)");
   CHECK(mistake<int>("") == "the end where an integer is expected (byte 0)");
-  CHECK(same(witrpc::Decimal{ "79228162514264337593543950335.10" }, "79228162514264337593543950335.10"));
+  CHECK(same(witrpc::Decimal{ "79228162514264337593543950335.10" },
+             "79228162514264337593543950335.10"));
 }
 
 static void texts() {
   CHECK(same(std::string("a\"b\\c\n\t\x01 \xC3\xA4 \xF0\x9F\x98\x80"),
              "\"a\\\"b\\\\c\\n\\t\\u0001 \xC3\xA4 \xF0\x9F\x98\x80\""));
-  CHECK(back<std::string>("\"\\u00e4\\ud83d\\ude00\\/\\b\\f\\r\"") == "\xC3\xA4\xF0\x9F\x98\x80/\b\f\r");
+  CHECK(back<std::string>("\"\\u00e4\\ud83d\\ude00\\/\\b\\f\\r\"") ==
+        "\xC3\xA4\xF0\x9F\x98\x80/\b\f\r");
   CHECK(text("literal") == "\"literal\"" && text(std::string_view("view")) == "\"view\"");
   CHECK(text(static_cast<const char *>(nullptr)) == "null" && text(nullptr) == "null");
   CHECK(mistake<std::string>("\"\\ud83d\"") == "half a character (byte 6)");
@@ -107,7 +109,8 @@ static void bytes_are_base64() {
 }
 
 static void collections() {
-  CHECK(same(std::vector<int>{ 1, 2 }, "[1,2]") && same(std::vector<bool>{ true, false }, "[true,false]"));
+  CHECK(same(std::vector<int>{ 1, 2 }, "[1,2]") &&
+        same(std::vector<bool>{ true, false }, "[true,false]"));
   CHECK(same(std::deque<int>{ 1 }, "[1]") && same(std::list<std::string>{ "a" }, "[\"a\"]"));
   CHECK(same(std::set<int>{ 2, 1 }, "[1,2]") && same(std::unordered_set<int>{ 7 }, "[7]"));
   CHECK(same(std::array<double, 2>{ 1, 2 }, "[1,2]"));
@@ -116,7 +119,8 @@ static void collections() {
   CHECK(same(std::unordered_map<int, std::string>{ { -3, "x" } }, "{\"-3\":\"x\"}"));
   CHECK(same(std::pair<int, std::string>{ 1, "x" }, "[1,\"x\"]"));
   CHECK(back<std::pair<int, int>>("{\"Key\":1,\"Value\":2}") == std::pair(1, 2));
-  CHECK(back<std::tuple<int, bool>>("{\"Item2\":true,\"Item1\":5,\"Other\":[]}") == std::tuple(5, true));
+  CHECK(back<std::tuple<int, bool>>("{\"Item2\":true,\"Item1\":5,\"Other\":[]}") ==
+        std::tuple(5, true));
   CHECK(mistake<std::tuple<int>>("{\"Item2\":1}") == "more items than the tuple has (byte 9)");
   CHECK(back<std::tuple<int, bool>>("[5,true]") == std::tuple(5, true));
   CHECK(mistake<std::tuple<int, bool>>("[5]") == "fewer items than the tuple has (byte 3)");
@@ -127,12 +131,14 @@ static void collections() {
   CHECK(*back<std::unique_ptr<int>>("5") == 5 && !back<std::shared_ptr<int>>("null"));
   CHECK(text(std::make_shared<int>(5)) == "5" && text(std::nullopt) == "null");
   CHECK(same(witrpc::Json{ "{\"a\": [1, null, true, \"x\"]}" }, "{\"a\": [1, null, true, \"x\"]}"));
-  CHECK(mistake<witrpc::Json>(std::string(65, '[') + std::string(65, ']')) == "too many levels (byte 65)");
+  CHECK(mistake<witrpc::Json>(std::string(65, '[') + std::string(65, ']')) ==
+        "too many levels (byte 65)");
 }
 
 static void times() {
   using namespace std::chrono;
-  CHECK(same(witrpc::Ticks(hours(26) + minutes(3) + seconds(4)) + milliseconds(500), "\"1.02:03:04.5000000\""));
+  CHECK(same(witrpc::Ticks(hours(26) + minutes(3) + seconds(4)) + milliseconds(500),
+             "\"1.02:03:04.5000000\""));
   CHECK(same(witrpc::Ticks(-1), "\"-00:00:00.0000001\"") && same(seconds(59), "\"00:00:59\""));
   CHECK(same(witrpc::Ticks::min(), "\"-10675199.02:48:05.4775808\""));
   CHECK(back<hours>("\"01:59:59\"") == hours(1) && back<seconds>("\"10:20\"") == seconds(37200));
@@ -155,20 +161,26 @@ static void structs() {
   person.Favourite = demo::Color::Blue;
   person.Home = { "Main", 12345 };
   person.Others.push_back({ "Side", std::nullopt });
-  const std::string json = "{\"Name\":\"Ada\",\"Favourite\":4,\"Home\":{\"Street\":\"Main\",\"Zip\":12345},"
-                           "\"Others\":[{\"Street\":\"Side\",\"Zip\":null}],\"Work\":null}";
+  const std::string json =
+      "{\"Name\":\"Ada\",\"Favourite\":4,\"Home\":{\"Street\":\"Main\",\"Zip\":12345},"
+      "\"Others\":[{\"Street\":\"Side\",\"Zip\":null}],\"Work\":null}";
   CHECK(text(person) == json);
-  const auto read = back<demo::Person>(" {\"Unknown\": {\"x\": [1]}, \"Name\" : \"Bob\", \"Work\": {\"Zip\": 7}} ");
+  const auto read = back<demo::Person>(
+      " {\"Unknown\": {\"x\": [1]}, \"Name\" : \"Bob\", \"Work\": {\"Zip\": 7}} ");
   CHECK(read.Name == "Bob" && read.Work && read.Work->Zip == 7 && read.Home.Street.empty());
-  CHECK(text(demo::Renamed{ 3 }) == "{\"Value\":3}" && back<demo::Renamed>("{\"Value\":4}").value == 4);
-  CHECK(mistake<demo::Person>("{\"Home\":{\"Zip\":\"x\"}}") == "a string where an integer is expected (byte 15)");
+  CHECK(text(demo::Renamed{ 3 }) == "{\"Value\":3}" &&
+        back<demo::Renamed>("{\"Value\":4}").value == 4);
+  CHECK(mistake<demo::Person>("{\"Home\":{\"Zip\":\"x\"}}") ==
+        "a string where an integer is expected (byte 15)");
   CHECK(mistake<demo::Person>("[]") == "an array where an object is expected (byte 0)");
-  CHECK(text(demo::Celsius{ 20.5 }) == "20.5" && mistake<demo::Celsius>("-300") == "colder than cold (byte 4)");
+  CHECK(text(demo::Celsius{ 20.5 }) == "20.5" &&
+        mistake<demo::Celsius>("-300") == "colder than cold (byte 4)");
 }
 
 static void arguments_and_results() {
   CHECK(witrpc::detail::arguments() == "[]");
-  CHECK(witrpc::detail::arguments(1, "a", std::string("b"), 2.5, nullptr) == "[1,\"a\",\"b\",2.5,null]");
+  CHECK(witrpc::detail::arguments(1, "a", std::string("b"), 2.5, nullptr) ==
+        "[1,\"a\",\"b\",2.5,null]");
   const auto values = witrpc::detail::decode_all<int, std::string>("[1,\"a\"]");
   CHECK(values && std::get<1>(*values) == "a");
   CHECK(!witrpc::detail::decode_all<int>("[1,2]") && !witrpc::detail::decode_all<>("[1]"));
