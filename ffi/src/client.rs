@@ -80,16 +80,24 @@ impl Object for ClientObject {
 
 impl ClientObject {
     /// Waits on this thread. From a callback, others wait meanwhile.
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
+    fn block_on<F>(&self, future: F) -> F::Output
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
         block_on(&self.runtime, &self.client, future)
     }
 }
 
 /// Waits on this thread for something that a client does.
-pub(crate) fn block_on<F: Future>(runtime: &Runtime, client: &Client, future: F) -> F::Output {
+pub(crate) fn block_on<F>(runtime: &Runtime, client: &Client, future: F) -> F::Output
+where
+    F: Future + Send,
+    F::Output: Send,
+{
     client
         .dispatcher()
-        .while_waiting(|| runtime.block_on(future))
+        .while_waiting(|| runtime.block_on_anywhere(future))
 }
 
 pub(crate) struct ServiceObject {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use witrpc_core::dispatcher::{Dispatcher, in_callback};
-use witrpc_core::runtime::Runtime;
+use witrpc_core::runtime::{Runtime, on_living_thread};
 use witrpc_core::{Error, ErrorCode, Result};
 
 use crate::client::ClientObject;
@@ -91,6 +91,16 @@ pub(crate) fn server_runtime() -> Result<tokio::runtime::Handle> {
     runtimes.servers = Some(handle.clone());
     runtimes.server_runtime = Some(runtime);
     Ok(handle)
+}
+
+/// Waits on this thread for something that a server does.
+pub(crate) fn wait_for_server<F>(future: F) -> Result<F::Output>
+where
+    F: Future + Send,
+    F::Output: Send,
+{
+    let runtime = server_runtime()?;
+    Ok(on_living_thread(|| runtime.block_on(future)))
 }
 
 /// Ends everything that the library runs: closes all clients, stops all servers at once, waits for

@@ -86,7 +86,7 @@ pub unsafe extern "C" fn witrpc_server_start(
             let options = handle::get::<ServerOptionsObject>(options)?;
             let presence = Arc::<Presence>::default();
             let start = options.start(presence.clone());
-            let server = library::server_runtime()?.block_on(start)?;
+            let server = library::wait_for_server(start)??;
             let object = ServerObject {
                 publisher: server.publisher(),
                 endpoints: server.endpoints().iter().map(ToString::to_string).collect(),
@@ -203,7 +203,7 @@ pub extern "C" fn witrpc_server_stop(server: *const witrpc_server, timeout_ms: u
                 return Ok(());
             };
             let limit = limit(timeout_ms).unwrap_or(std::time::Duration::MAX);
-            if library::server_runtime()?.block_on(server.stop(limit)) {
+            if library::wait_for_server(server.stop(limit))? {
                 Ok(())
             } else {
                 Err(witrpc_status::WITRPC_TIMEOUT.into())

@@ -13,6 +13,7 @@ mod event_queue;
 pub mod log;
 #[doc(hidden)]
 pub mod mutant;
+mod random;
 pub mod resilience;
 pub mod runtime;
 pub mod security;

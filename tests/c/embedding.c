@@ -279,7 +279,8 @@ static void clients_are_opened_by_name(void) {
                endpoint) > 0);
   close(file);
   CHECK(witrpc_client_options_named(path, "Main", &options, &error) == WITRPC_INVALID_ARGUMENT);
-  CHECK(contains(witrpc_error_message(error), path) && contains(witrpc_error_message(error), "6"));
+  CHECK(contains(witrpc_error_message(error), path) &&
+        contains(witrpc_error_message(error), "line 7"));
   witrpc_error_free(error);
   file = open(path, O_WRONLY | O_TRUNC);
   NEED(dprintf(file, "[clients.Main]\nendpoint = \"%s\"\nreconnect = \"fleet\"\n", endpoint) > 0);

@@ -27,6 +27,7 @@ use super::publish::Publisher;
 use super::validator::{Checked, Credentials, Validator, Verdict};
 use crate::codec::{Codec, CodecError, Value};
 use crate::contract::Method;
+use crate::random;
 use crate::resilience::dedup::{
     Admission, CallId, DedupOptions, DedupStats, Numbered, Table, Ticket,
 };
@@ -124,7 +125,7 @@ impl Dispatch {
                 tokens: Vec::new(),
             }),
             origin: Instant::now(),
-            epoch: rand::random(),
+            epoch: u64::from_ne_bytes(random::bytes()),
             running: AtomicUsize::new(0),
             executed: AtomicU64::new(0),
             draining: AtomicBool::new(false),
