@@ -32,7 +32,7 @@ public:
     witrpc_error *error = nullptr;
     detail::ended(
         witrpc_contract_from_json_n(json.data(), json.size(), contract.handle_.out(), &error),
-        error)
+        &error)
         .value();
     return contract;
   }
@@ -40,7 +40,7 @@ public:
   static Contract from_file(const std::string &path) {
     Contract contract;
     witrpc_error *error = nullptr;
-    detail::ended(witrpc_contract_from_file(path.c_str(), contract.handle_.out(), &error), error)
+    detail::ended(witrpc_contract_from_file(path.c_str(), contract.handle_.out(), &error), &error)
         .value();
     return contract;
   }
@@ -231,7 +231,7 @@ public:
             },
             new Box{ std::forward<F>(handler), subscription.state_ }, detail::destroy<Box>,
             subscription.handle_.out(), &error),
-        error);
+        &error);
     if (!made) return made.error();
     return subscription;
   }
@@ -359,7 +359,7 @@ public:
   static Result<Client> create(const ClientOptions &options) {
     witrpc_client *raw = nullptr;
     witrpc_error *error = nullptr;
-    auto made = detail::ended(witrpc_client_new(options.get(), &raw, &error), error);
+    auto made = detail::ended(witrpc_client_new(options.get(), &raw, &error), &error);
     if (!made) return made.error();
     return Client(raw);
   }
@@ -396,7 +396,7 @@ public:
                           box(Result<void>(Error::borrow(status, problem)));
                       },
                       detail::box(std::forward<Done>(done)), detail::destroy<Box>, &error),
-                  error)
+                  &error)
         .value();
   }
   /// Drops the link, if there is one, and connects anew without a delay.
@@ -461,7 +461,7 @@ public:
     witrpc_error *error = nullptr;
     auto made = detail::ended(
         witrpc_client_service_n(handle_.get(), contract.data(), contract.size(), &raw, &error),
-        error);
+        &error);
     if (!made) return made.error();
     return Service(raw);
   }
@@ -469,7 +469,7 @@ public:
   Service service(const Contract &contract) const {
     witrpc_service *raw = nullptr;
     witrpc_error *error = nullptr;
-    detail::ended(witrpc_client_service_of(handle_.get(), contract.get(), &raw, &error), error)
+    detail::ended(witrpc_client_service_of(handle_.get(), contract.get(), &raw, &error), &error)
         .value();
     return Service(raw);
   }
@@ -480,7 +480,7 @@ public:
 private:
   Result<void> tell(std::int32_t (*f)(const witrpc_client *, witrpc_error **)) const {
     witrpc_error *error = nullptr;
-    return detail::ended(f(handle_.get(), &error), error);
+    return detail::ended(f(handle_.get(), &error), &error);
   }
   template <class F> Health report(F &&ask) const {
     witrpc_client_health raw = WITRPC_CLIENT_HEALTH_INIT;

@@ -250,10 +250,11 @@ inline Result<void> ended(std::int32_t status) {
   return Error::take(status, nullptr);
 }
 
-/// The end of a C function with its error object, which is taken over.
-inline Result<void> ended(std::int32_t status, witrpc_error *error) {
+/// The end of a C function with its error object, which is taken over. By address: which argument
+/// is evaluated first is not said, and the function that gives the status writes the error.
+inline Result<void> ended(std::int32_t status, witrpc_error *const *error) {
   if (status == WITRPC_OK) return {};
-  return Error::take(status, error);
+  return Error::take(status, *error);
 }
 
 /// Throws if a C function without an error object has failed.

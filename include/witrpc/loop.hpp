@@ -26,7 +26,7 @@ class EventLoop {
 public:
   EventLoop() {
     witrpc_error *error = nullptr;
-    detail::ended(witrpc_loop_new(handle_.out(), &error), error).value();
+    detail::ended(witrpc_loop_new(handle_.out(), &error), &error).value();
   }
   /// Readable while callbacks wait: poll it, never read from it or close it. -1 on Windows.
   int descriptor() const noexcept { return witrpc_loop_descriptor(handle_.get()); }
@@ -66,7 +66,7 @@ template <class F> void log_to(LogLevel level, F &&f) {
                                         std::string_view(message));
           },
           detail::box(std::forward<F>(f)), detail::destroy<Box>, &error),
-      error)
+      &error)
       .value();
 }
 

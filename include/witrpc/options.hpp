@@ -161,7 +161,8 @@ public:
   explicit ClientOptions(std::string_view endpoint) {
     witrpc_error *error = nullptr;
     detail::ended(
-        witrpc_client_options_new_n(endpoint.data(), endpoint.size(), handle_.out(), &error), error)
+        witrpc_client_options_new_n(endpoint.data(), endpoint.size(), handle_.out(), &error),
+        &error)
         .value();
   }
 
@@ -172,7 +173,7 @@ public:
     witrpc_error *error = nullptr;
     detail::ended(witrpc_client_options_named(path.empty() ? nullptr : path.c_str(), name.c_str(),
                                               options.handle_.out(), &error),
-                  error)
+                  &error)
         .value();
     return options;
   }

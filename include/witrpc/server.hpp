@@ -52,7 +52,7 @@ public:
   template <class... A> void raise(const std::string &event, const A &...values) const {
     witrpc_error *error = nullptr;
     const std::string json = detail::arguments(values...);
-    detail::ended(witrpc_request_raise(handle_.get(), event.c_str(), json.c_str(), &error), error)
+    detail::ended(witrpc_request_raise(handle_.get(), event.c_str(), json.c_str(), &error), &error)
         .value();
   }
 
@@ -68,19 +68,19 @@ public:
   /// Answers with JSON text.
   void reply_json(std::string_view json) {
     witrpc_error *error = nullptr;
-    end(witrpc_request_reply_n(handle_.get(), json.data(), json.size(), &error), error);
+    end(witrpc_request_reply_n(handle_.get(), json.data(), json.size(), &error), &error);
   }
   /// Fails the call: the caller sees status 500 with `details`.
   void fail(const std::string &details) {
     witrpc_error *error = nullptr;
-    end(witrpc_request_fail(handle_.get(), details.c_str(), &error), error);
+    end(witrpc_request_fail(handle_.get(), details.c_str(), &error), &error);
   }
   /// The handle of the C interface; stays this object's.
   witrpc_request *get() const noexcept { return handle_.get(); }
 
 private:
   static std::string_view view(const char *text) noexcept { return text ? text : ""; }
-  void end(std::int32_t status, witrpc_error *error) {
+  void end(std::int32_t status, witrpc_error *const *error) {
     detail::ended(status, error).value();
     handle_.release();
   }
@@ -93,13 +93,13 @@ public:
   /// An implementation of a contract of which only the name is known.
   explicit Implementation(const std::string &contract) {
     witrpc_error *error = nullptr;
-    detail::ended(witrpc_implementation_new(contract.c_str(), handle_.out(), &error), error)
+    detail::ended(witrpc_implementation_new(contract.c_str(), handle_.out(), &error), &error)
         .value();
   }
   /// An implementation of a contract with its declarations.
   explicit Implementation(const Contract &contract) {
     witrpc_error *error = nullptr;
-    detail::ended(witrpc_implementation_of(contract.get(), handle_.out(), &error), error).value();
+    detail::ended(witrpc_implementation_of(contract.get(), handle_.out(), &error), &error).value();
   }
 
   /// Has a method carried out by a function of its values: `[](int a, int b) { return a + b; }`. A
@@ -121,7 +121,7 @@ public:
             handle_.get(), method.c_str(),
             [](void *self, witrpc_request *raw) noexcept { run(*static_cast<Box *>(self), raw); },
             detail::box(std::forward<F>(handler)), detail::destroy<Box>, &error),
-        error)
+        &error)
         .value();
     return *this;
   }
@@ -208,7 +208,7 @@ public:
   /// A server that listens at `endpoint`, as "tcp://127.0.0.1:5000"; port 0 picks a free one.
   explicit ServerOptions(const std::string &endpoint) {
     witrpc_error *error = nullptr;
-    detail::ended(witrpc_server_options_new(endpoint.c_str(), handle_.out(), &error), error)
+    detail::ended(witrpc_server_options_new(endpoint.c_str(), handle_.out(), &error), &error)
         .value();
   }
   /// Listens at one more endpoint.
@@ -345,7 +345,7 @@ public:
     Server server;
     witrpc_error *error = nullptr;
     auto started =
-        detail::ended(witrpc_server_start(options.get(), server.handle_.out(), &error), error);
+        detail::ended(witrpc_server_start(options.get(), server.handle_.out(), &error), &error);
     if (!started) return started.error();
     return server;
   }
@@ -374,7 +374,7 @@ public:
     const std::string json = detail::arguments(values...);
     detail::ended(
         witrpc_server_raise(handle_.get(), contract.c_str(), event.c_str(), json.c_str(), &error),
-        error)
+        &error)
         .value();
   }
   /// What it has done and does.

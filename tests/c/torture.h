@@ -179,20 +179,20 @@ static void torment(int times) {
 
 static void torment_in_callback(void *user_data, int32_t state) {
   (void)user_data, (void)state;
-  torment(2);
+  torment(5);
   counter_add(&inside, 1);
 }
 
 static void torment_in_handler(void *user_data, witrpc_request *request) {
   (void)user_data;
-  torment(2);
+  torment(5);
   witrpc_request_reply(request, NULL, NULL);
   counter_add(&inside, 1);
 }
 
 static void free_pools(void);
 
-static void from_outside(void) { torment(40); }
+static void from_outside(void) { torment(100); }
 
 static void from_inside_a_callback(void) {
   witrpc_client_callbacks callbacks = WITRPC_CLIENT_CALLBACKS_INIT;
