@@ -41,7 +41,8 @@ end:
   if (witrpc_error_code(error) == WITRPC_UNAUTHORIZED)
     fprintf(stderr, "the server refused the token\n");
   else if (error)
-    fprintf(stderr, "%s: %s\n", witrpc_error_name(error), witrpc_error_message(error));
+    fprintf(stderr, "%s: %s\n", witrpc_error_message(error),
+            witrpc_error_details(error) ? witrpc_error_details(error) : "");
   witrpc_error_free(error);
   witrpc_buffer_free(sum);
   witrpc_service_free(echo);
