@@ -20,17 +20,17 @@ class IEcho(witrpc.Contract, Protocol, name="Demo.IEcho"):
     async def Add(self, a: int, b: int) -> int: ...
     async def Big(self, value: Annotated[int, witrpc.Int64]) -> Annotated[int, witrpc.Int64]: ...
 
-    Progress: witrpc.Event[int]
-    Moved: witrpc.Event[int, str]
-    Nothing: witrpc.Event[()]
-    Name: witrpc.Property[str]
+    Progress: witrpc.Event[int] = witrpc.Event()
+    Moved: witrpc.Event[int, str] = witrpc.Event()
+    Nothing: witrpc.Event[()] = witrpc.Event()
+    Name: witrpc.Property[str] = witrpc.Property()
 
 
 class IEchoSync(witrpc.Contract, Protocol, name="Demo.IEcho"):
     def Add(self, a: int, b: int) -> int: ...
 
-    Progress: witrpc.Event[int]
-    Name: witrpc.sync.Property[str]
+    Progress: witrpc.Event[int] = witrpc.Event()
+    Name: witrpc.sync.Property[str] = witrpc.sync.Property()
 
 
 class Echo(IEcho):
