@@ -98,13 +98,8 @@ EXITS = {
         client = witrpc.sync.connect(sys.argv[1])
         client.connect()
         slow = client.service("Demo.IEcho").method("int SlowAsync(int milliseconds, int result)")
-        def call():
-            try:
-                slow(5000, 1)
-            except witrpc.WitRpcError:
-                pass
-        for _ in range(5):
-            threading.Thread(target=call, daemon=True).start()
+        for n in range(5):
+            threading.Thread(target=slow, args=(5000, n), daemon=True).start()
         while client.stats.in_flight < 5:
             pass
         """,
