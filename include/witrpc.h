@@ -20,8 +20,8 @@
  *   8601, byte[] is base64, null is null.
  * - Callbacks come with `user_data`, which is handed back to them, and `destroy`, which is called
  *   with it exactly once, after the last callback, also if the function that was given them fails;
- *   it may be NULL. They run on a thread of the library's own, in order, never inside a function
- *   that you call. They may call everything here, also functions that block, and must not throw or
+ *   it may be NULL. They run on a thread of the library's own, in order (a handler of events that
+ *   takes long is overtaken by the others), never inside a function that you call. They may call everything here, also functions that block, and must not throw or
  *   longjmp out.
  * - Threads. Unless a function says otherwise it may be called from any thread and any callback,
  *   and does not block.
@@ -47,10 +47,13 @@
 #define WITRPC_CLIENT_CALLBACKS_INIT { sizeof(witrpc_client_callbacks), 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /** How a witrpc_client_stats begins. */
-#define WITRPC_CLIENT_STATS_INIT { sizeof(witrpc_client_stats), 0, 0, 0, 0 }
+#define WITRPC_CLIENT_STATS_INIT { sizeof(witrpc_client_stats), 0, 0, 0, 0, 0, 0 }
 
 /** How a witrpc_server_stats begins. */
-#define WITRPC_SERVER_STATS_INIT { sizeof(witrpc_server_stats), 0, 0, 0, 0, 0, 0 }
+#define WITRPC_SERVER_STATS_INIT { sizeof(witrpc_server_stats), 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/** How a witrpc_subscription_stats begins. */
+#define WITRPC_SUBSCRIPTION_STATS_INIT { sizeof(witrpc_subscription_stats), 0, 0, 0, 0 }
 
 
 /**
@@ -277,6 +280,133 @@ typedef int32_t witrpc_backoff;
 #endif // __cplusplus
 
 /**
+ * What happens to events that come faster than they are taken, once their queue is full.
+ */
+enum witrpc_overflow
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * The events that have waited longest are dropped, and counted. The default of clients.
+   */
+  WITRPC_DROP_OLDEST = 0,
+  /**
+   * The event that has just come is dropped, and counted.
+   */
+  WITRPC_DROP_NEWEST = 1,
+  /**
+   * The connection is dropped, so that both ends know that something is missing. The default of
+   * servers.
+   */
+  WITRPC_DISCONNECT = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum witrpc_overflow witrpc_overflow;
+#else
+typedef int32_t witrpc_overflow;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * How arguments, results and event arguments travel. Numbers never change.
+ */
+enum witrpc_codec
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * System.Text.Json. The default, here and in WitRPC. Needs no contract.
+   */
+  WITRPC_CODEC_JSON = 0,
+  /**
+   * MemoryPack (WithMemoryPack).
+   */
+  WITRPC_CODEC_MEMORYPACK = 1,
+  /**
+   * MessagePack, LZ4-compressed where WitRPC does that (WithMessagePack).
+   */
+  WITRPC_CODEC_MESSAGEPACK = 2,
+  /**
+   * protobuf-net (WithProtoBuf).
+   */
+  WITRPC_CODEC_PROTOBUF = 3,
+  /**
+   * Google.Protobuf: messages of types that the contract does not declare pass as their bytes, in
+   * base64; all else is JSON.
+   */
+  WITRPC_CODEC_GOOGLE_PROTOBUF = 4,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum witrpc_codec witrpc_codec;
+#else
+typedef int32_t witrpc_codec;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * How a call says which method it means. Generic methods, and others without an id, always travel
+ * by name.
+ */
+enum witrpc_method_lookup
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * By id alone: the smallest request, and the quickest for the server. The default.
+   */
+  WITRPC_LOOKUP_ID = 0,
+  /**
+   * By id, with name and types beside it, as a .NET client sends. A server that does not know the
+   * id looks for the name: for one that serves the contract under another name, such as a derived
+   * interface.
+   */
+  WITRPC_LOOKUP_ID_OR_NAME = 1,
+  /**
+   * By name and types alone.
+   */
+  WITRPC_LOOKUP_NAME = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum witrpc_method_lookup witrpc_method_lookup;
+#else
+typedef int32_t witrpc_method_lookup;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * How the types of a call that travels by name are named.
+ */
+enum witrpc_type_names
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * Name and assembly apart. A .NET server that does not know a type says that it has no such
+   * method. The default.
+   */
+  WITRPC_TYPE_NAMES_WEAK = 0,
+  /**
+   * The form of System.Type, which a .NET client sends by default. A .NET server that does not
+   * know a type can't read the request, and says only that it is empty.
+   */
+  WITRPC_TYPE_NAMES_STRONG = 1,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum witrpc_type_names witrpc_type_names;
+#else
+typedef int32_t witrpc_type_names;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
  * Bytes that the library made: a result as JSON text, or an encoded one. Owned by whoever got it;
  * free it with witrpc_buffer_free. Buffers that a callback is given are borrowed until it returns;
  * witrpc_buffer_retain keeps one for longer, without a copy.
@@ -295,6 +425,12 @@ typedef struct witrpc_call witrpc_call;
 typedef struct witrpc_call_options witrpc_call_options;
 
 /**
+ * A token to be checked. An asynchronous validator owns it; freeing it without an answer refuses
+ * the token.
+ */
+typedef struct witrpc_check witrpc_check;
+
+/**
  * A client. All functions may be called from any thread and from any callback.
  */
 typedef struct witrpc_client witrpc_client;
@@ -304,6 +440,12 @@ typedef struct witrpc_client witrpc_client;
  * clients from them; the options may be changed and freed afterwards. Any thread.
  */
 typedef struct witrpc_client_options witrpc_client_options;
+
+/**
+ * A connection that was authorised, or has ended. Borrowed: valid until the callback that was given
+ * it returns.
+ */
+typedef struct witrpc_connection witrpc_connection;
 
 /**
  * A contract: the methods, events and data types of a service. Immutable and shared: it may be
@@ -352,7 +494,8 @@ typedef struct witrpc_service witrpc_service;
 typedef struct witrpc_subscription witrpc_subscription;
 
 /**
- * Where a token provider puts its answer; valid until the provider returns.
+ * Where a token provider puts its answer: valid until it is answered or failed, and for a provider
+ * that is not asynchronous at most until that returns.
  */
 typedef struct witrpc_token witrpc_token;
 
@@ -414,6 +557,15 @@ typedef struct witrpc_client_stats {
    * Calls that wait for the link or for room now.
    */
   uint64_t queued;
+  /**
+   * How long the last ping and its answer took, in µs; -1 without a link, with a .NET server, and
+   * before the first answer.
+   */
+  int64_t round_trip_us;
+  /**
+   * How long ago the server gave its last sign of life, in ms; -1 without a link.
+   */
+  int64_t silence_ms;
 } witrpc_client_stats;
 
 /**
@@ -448,8 +600,8 @@ typedef struct witrpc_retry_info {
  *
  * All of them run on a thread of the library's own, one after the other and in the order in which
  * things happen, never inside a function that you call and never on an I/O thread. They may call
- * any function of this header, blocking ones too; while one runs, later ones wait. They must not
- * throw or longjmp out.
+ * any function of this header, blocking ones too; while one runs, later ones wait, and so do
+ * handlers of events. They must not throw or longjmp out.
  */
 typedef struct witrpc_client_callbacks {
   /**
@@ -497,15 +649,47 @@ typedef struct witrpc_client_callbacks {
  * Asks for the access token. Runs on a thread for blocking work, before every attempt to connect
  * and once more when the server refused a token.
  *
- * Give the token with witrpc_token_answer and return. Without an answer this attempt fails, and
- * the next one asks again.
+ * Give the token with witrpc_token_answer, or say with witrpc_token_fail why there is none, and
+ * return. Without an answer this attempt fails, and the next one asks again.
  */
 typedef void (*witrpc_token_provider)(void *user_data, struct witrpc_token *answer);
+
+/**
+ * A connection was authorised, and none of its calls has been read yet; or it has ended. Must not
+ * block: it runs on an I/O thread, for several connections at once.
+ */
+typedef void (*witrpc_on_connection)(void *user_data, const struct witrpc_connection *connection);
 
 /**
  * An event happened. `arguments` is a JSON array, borrowed until the callback returns.
  */
 typedef void (*witrpc_event_handler)(void *user_data, const struct witrpc_buffer *arguments);
+
+/**
+ * What a subscription has done and does. Set `struct_size` before it is filled.
+ */
+typedef struct witrpc_subscription_stats {
+  /**
+   * Size of this struct as the caller knows it, in bytes.
+   */
+  size_t struct_size;
+  /**
+   * Events that were handed to the handler, or would have been if they could have been read.
+   */
+  uint64_t delivered;
+  /**
+   * Events that were dropped because they came faster than the handler took them.
+   */
+  uint64_t dropped;
+  /**
+   * Events that wait now.
+   */
+  uint64_t waiting;
+  /**
+   * Events that did not reach the handler because their arguments do not fit the event's line.
+   */
+  uint64_t unreadable;
+} witrpc_subscription_stats;
 
 /**
  * What a server has done and does. Set `struct_size` before it is filled.
@@ -539,6 +723,15 @@ typedef struct witrpc_server_stats {
    * Answers held in memory now.
    */
   uint64_t held;
+  /**
+   * Events that were dropped because a client did not read as fast as they came, each counted for
+   * each such client.
+   */
+  uint64_t events_dropped;
+  /**
+   * Connections that were closed because their clients did not read their events.
+   */
+  uint64_t slow_clients_closed;
 } witrpc_server_stats;
 
 /**
@@ -548,6 +741,14 @@ typedef struct witrpc_server_stats {
  * out.
  */
 typedef void (*witrpc_handler)(void *user_data, struct witrpc_request *request);
+
+/**
+ * An execution is about to begin: method and the 16 bytes of the call's id. What is counted here is
+ * what really ran. Must not block for long: it runs on an I/O thread.
+ */
+typedef void (*witrpc_on_execute)(void *user_data,
+                                  const char *method,
+                                  const uint8_t *invocation_id);
 
 /**
  * Says whether a token is good, for each connection and each call. `token` and `peer` (address and
@@ -562,12 +763,11 @@ typedef bool (*witrpc_validator)(void *user_data,
                                  size_t principal_size);
 
 /**
- * An execution is about to begin: method and the 16 bytes of the call's id. What is counted here is
- * what really ran. Must not block for long: it runs on an I/O thread.
+ * Says in time whether a token is good, for each connection and each call. Runs on a thread for
+ * blocking work, several at once. It owns the check and must end it, now or later, on any thread,
+ * with witrpc_check_accept or witrpc_check_refuse.
  */
-typedef void (*witrpc_on_execute)(void *user_data,
-                                  const char *method,
-                                  const uint8_t *invocation_id);
+typedef void (*witrpc_async_validator)(void *user_data, struct witrpc_check *check);
 
 #ifdef __cplusplus
 extern "C" {
@@ -634,10 +834,16 @@ int32_t witrpc_call_options_invocation_id(struct witrpc_call_options *options,
                                           const uint8_t *id);
 
 /**
+ * How the call says which method it means (witrpc_method_lookup). Default as the client is set.
+ */
+int32_t witrpc_call_options_method_lookup(struct witrpc_call_options *options, int32_t lookup);
+
+/**
  * Calls a method and waits for its end.
  *
  * `method` is a line pasted from the C# interface, as "int Add(int a, int b)" (or, where the
- * contract lists it, its name); `arguments` is a JSON array, as "[2, 3]"; sizes in bytes. `options`
+ * contract lists it, its name), with types for the type parameters of a generic method, as
+ * "int Echo<int>(int value)" or "T Echo<T>(T value) where T = int"; `arguments` is a JSON array, as "[2, 3]"; sizes in bytes. `options`
  * may be NULL. On success `*result` is the result as JSON text ("null" for void), to be freed with
  * witrpc_buffer_free; `result` may be NULL if it does not matter.
  *
@@ -727,8 +933,9 @@ int32_t witrpc_service_start_encoded(const struct witrpc_service *service,
                                      struct witrpc_error **error);
 
 /**
- * Ends a call with WITRPC_CANCELLED, unless it has ended. What is on its way may still be
- * executed. Never blocks; any thread, any callback.
+ * Ends a call with WITRPC_CANCELLED, unless it has ended. What is on its way may still be executed;
+ * a libwitrpc server is told that nobody waits for it any more (see witrpc_request_is_cancelled).
+ * Never blocks; any thread, any callback.
  */
 int32_t witrpc_call_cancel(const struct witrpc_call *call);
 
@@ -956,39 +1163,6 @@ int32_t witrpc_client_options_user_timeout_ms(struct witrpc_client_options *opti
                                               uint64_t ms);
 
 /**
- * Certificate authorities to trust with tls:// and wss://, as the text of a PEM file (`size` in
- * bytes). Default: those of the system.
- */
-int32_t witrpc_client_options_tls_authorities(struct witrpc_client_options *options,
-                                              const char *pem,
-                                              size_t size);
-
-/**
- * The name that the server's certificate must be for, NUL-terminated. Default: the host of the
- * endpoint.
- */
-int32_t witrpc_client_options_tls_server_name(struct witrpc_client_options *options,
-                                              const char *name);
-
-/**
- * Accepts the certificate whose DER form has this SHA-256 (32 bytes), and no others but those
- * given by further calls; then neither names nor authorities are looked at. For devices with
- * self-signed certificates.
- */
-int32_t witrpc_client_options_tls_pin(struct witrpc_client_options *options,
-                                      const uint8_t *sha256);
-
-/**
- * The client's own certificate and its private key, as the texts of PEM files (sizes in bytes). The
- * certificate may be followed by those that lead to a root.
- */
-int32_t witrpc_client_options_tls_identity(struct witrpc_client_options *options,
-                                           const char *certificate,
-                                           size_t certificate_size,
-                                           const char *key,
-                                           size_t key_size);
-
-/**
  * How a dead peer is noticed with ws:// and wss://: silence before a ping, and silence after it until
  * the link is dead. Default 15,000 ms and 20,000 ms.
  */
@@ -1176,12 +1350,146 @@ int32_t witrpc_client_options_token_provider(struct witrpc_client_options *optio
                                              witrpc_destroy destroy);
 
 /**
- * Gives a token provider's answer: `size` bytes of UTF-8, copied. Only inside the provider, with
- * the pointer that it was given.
+ * The same with a provider that may answer later, on any thread: it owns the handle that it is
+ * given, and must end it with witrpc_token_answer, witrpc_token_fail or witrpc_token_free. The
+ * attempt to connect waits for it as long as connecting may take
+ * (witrpc_client_options_connect_timeout_ms); an answer after that does nothing.
  */
-int32_t witrpc_token_answer(struct witrpc_token *answer,
-                            const char *token,
-                            size_t size);
+int32_t witrpc_client_options_token_provider_async(struct witrpc_client_options *options,
+                                                   witrpc_token_provider provider,
+                                                   void *user_data,
+                                                   witrpc_destroy destroy);
+
+/**
+ * Gives a token provider's answer: `size` bytes of UTF-8, copied. Ends the handle.
+ */
+int32_t witrpc_token_answer(struct witrpc_token *answer, const char *token, size_t size);
+
+/**
+ * Says why a token provider has no token (NUL-terminated): this attempt fails with it. Ends the
+ * handle.
+ */
+int32_t witrpc_token_fail(struct witrpc_token *answer, const char *reason);
+
+/**
+ * Ends the handle of an asynchronous token provider without a token: this attempt fails. NULL and
+ * an ended one are allowed.
+ */
+void witrpc_token_free(struct witrpc_token *answer);
+
+/**
+ * Certificate authorities to trust with tls:// and wss://, as the text of a PEM file (`size` in
+ * bytes). Default: those of the system.
+ */
+int32_t witrpc_client_options_tls_authorities(struct witrpc_client_options *options,
+                                              const char *pem,
+                                              size_t size);
+
+/**
+ * The same from a PEM file (its path NUL-terminated), which is read when a client is made; that
+ * fails with WITRPC_INVALID_ARGUMENT if it can't be read.
+ */
+int32_t witrpc_client_options_tls_authorities_file(struct witrpc_client_options *options,
+                                                   const char *path);
+
+/**
+ * Whether to trust the system's certificate authorities also where authorities are given. Default
+ * false. Without given ones the system's are trusted in any case.
+ */
+int32_t witrpc_client_options_tls_system_authorities(struct witrpc_client_options *options,
+                                                     bool also);
+
+/**
+ * The name that the server's certificate must be for, NUL-terminated. Default: the host of the
+ * endpoint.
+ */
+int32_t witrpc_client_options_tls_server_name(struct witrpc_client_options *options,
+                                              const char *name);
+
+/**
+ * Accepts the certificate whose DER form has this SHA-256 (32 bytes), and no others but those
+ * given by further calls; then neither names nor authorities are looked at. For devices with
+ * self-signed certificates.
+ */
+int32_t witrpc_client_options_tls_pin(struct witrpc_client_options *options,
+                                      const uint8_t *sha256);
+
+/**
+ * The client's own certificate and its private key, as the texts of PEM files (sizes in bytes). The
+ * certificate may be followed by those that lead to a root; the key is PKCS#8, PKCS#1 or SEC1, not
+ * encrypted.
+ */
+int32_t witrpc_client_options_tls_identity(struct witrpc_client_options *options,
+                                           const char *certificate,
+                                           size_t certificate_size,
+                                           const char *key,
+                                           size_t key_size);
+
+/**
+ * The same from PEM files (their paths NUL-terminated; they may be one file), which are read when a
+ * client is made; that fails with WITRPC_INVALID_ARGUMENT if they can't be read.
+ */
+int32_t witrpc_client_options_tls_identity_files(struct witrpc_client_options *options,
+                                                 const char *certificate_path,
+                                                 const char *key_path);
+
+/**
+ * How arguments and results are encoded (witrpc_codec). The server must be set alike: it is not
+ * negotiated. Default WITRPC_CODEC_JSON.
+ *
+ * Values are JSON text all the same. The other codecs encode by type: what the built-in types of a
+ * method's line do not say, the members of classes and enums, comes from the contract that the
+ * service was made with (witrpc_client_service_of). Without it such a call fails with
+ * WITRPC_INVALID_ARGUMENT.
+ */
+int32_t witrpc_client_options_codec(struct witrpc_client_options *options,
+                                    int32_t codec);
+
+/**
+ * How arguments and results are encoded (witrpc_codec). Clients must be set alike: it is not
+ * negotiated. Default WITRPC_CODEC_JSON.
+ *
+ * Handlers get and give JSON text all the same. The other codecs need the contract with its types
+ * (witrpc_implementation_of) for methods that use more than built-in types.
+ */
+int32_t witrpc_server_options_codec(struct witrpc_server_options *options,
+                                    int32_t codec);
+
+/**
+ * Tells of connections: of each that was authorised, before its first call is read (the place to
+ * put it into groups), and of its end. Either function may be NULL. `destroy` (may be NULL) is
+ * called with `user_data` exactly once, after the last call, also when this function fails.
+ */
+int32_t witrpc_server_options_on_connection(struct witrpc_server_options *options,
+                                            witrpc_on_connection connected,
+                                            witrpc_on_connection disconnected,
+                                            void *user_data,
+                                            witrpc_destroy destroy);
+
+/**
+ * Writes the 16 bytes of the connection's id to `id`, by which it can be sent events.
+ */
+int32_t witrpc_connection_id(const struct witrpc_connection *connection, uint8_t *id);
+
+/**
+ * Who the client is, as the token validator said at the handshake; empty without one.
+ * NUL-terminated, valid until the callback returns; NULL for a bad handle.
+ */
+const char *witrpc_connection_principal(const struct witrpc_connection *connection);
+
+/**
+ * Address and port of the client, NUL-terminated, valid until the callback returns; NULL for a bad
+ * handle.
+ */
+const char *witrpc_connection_peer(const struct witrpc_connection *connection);
+
+/**
+ * Puts the connection into a group (its name NUL-terminated), until it ends. Nothing happens if it
+ * has. WITRPC_OVERLOADED if it is in 1,024 groups. Never blocks.
+ */
+int32_t witrpc_connection_join(const struct witrpc_connection *connection,
+                               const char *group,
+                               struct witrpc_error **error);
 
 /**
  * Reads a contract from its exchange form, the text of a *.witrpc.json file (described in
@@ -1199,6 +1507,13 @@ int32_t witrpc_contract_from_json_n(const char *json,
  * The same with a NUL-terminated text.
  */
 int32_t witrpc_contract_from_json(const char *json,
+                                  struct witrpc_contract **out,
+                                  struct witrpc_error **error);
+
+/**
+ * The same from a file (its path NUL-terminated), which is read before this function returns.
+ */
+int32_t witrpc_contract_from_file(const char *path,
                                   struct witrpc_contract **out,
                                   struct witrpc_error **error);
 
@@ -1256,8 +1571,13 @@ void witrpc_error_free(struct witrpc_error *error);
 /**
  * Calls `handler` for each event, in order, on the client's callback thread. `event` is a line
  * pasted from the C# interface, as "event Action<int> Progress" (or, where the contract lists it,
- * its name); `size` in bytes. Up to 1,024 events wait for a slow handler, then the oldest ones are
- * dropped and counted.
+ * its name); `size` in bytes.
+ *
+ * Handlers of a client run one after the other, in the order in which the events were raised, and
+ * in order with its other callbacks. A handler that blocks holds up its own events only: once it
+ * has run for 1 s (witrpc_client_options_handler_patience_ms) the others go on beside it, on
+ * another thread. Up to 65,536 events wait for it, then the oldest ones are dropped and counted
+ * (witrpc_client_options_event_queue). Types are those of the line, whatever the wire names.
  *
  * On success `*out` is a new handle, to be freed with witrpc_subscription_free. `destroy` (may be
  * NULL) is called with `user_data` exactly once, after the last event, also when this function
@@ -1289,10 +1609,124 @@ int32_t witrpc_service_subscribe(const struct witrpc_service *service,
 uint64_t witrpc_subscription_dropped(const struct witrpc_subscription *subscription);
 
 /**
+ * What a subscription has done and does. Set `stats->struct_size` first. Never blocks.
+ */
+int32_t witrpc_subscription_stats_get(const struct witrpc_subscription *subscription,
+                                      struct witrpc_subscription_stats *stats);
+
+/**
  * Ends a subscription: no event is delivered that has not begun to be. NULL and a freed one are
  * allowed. Never blocks; any thread, the handler itself too.
  */
 void witrpc_subscription_free(struct witrpc_subscription *subscription);
+
+/**
+ * Bounds of the queue of each subscription: events that may wait for its handler, bytes of their
+ * arguments (a single event may be larger), and what happens to those that do not fit
+ * (witrpc_overflow). Default 65,536, 64 MiB and WITRPC_DROP_OLDEST.
+ *
+ * With WITRPC_DISCONNECT the client drops its link; with automatic reconnection it comes back, and
+ * on_reconnected can fetch what is missing. WITRPC_INVALID_ARGUMENT for 0 and unknown policies.
+ */
+int32_t witrpc_client_options_event_queue(struct witrpc_client_options *options,
+                                          size_t max_events,
+                                          size_t max_bytes,
+                                          int32_t overflow);
+
+/**
+ * How long a handler of events may hold up the callbacks behind it, in ms. One that takes longer
+ * goes on by itself: its own events wait for it, everything else goes on in order beside it, so that
+ * then handlers of two subscriptions may run at the same time, on two threads.
+ *
+ * WITRPC_NO_TIMEOUT: no callback of a client ever runs beside another one, and a handler that blocks
+ * holds up all of them. Default 1,000.
+ */
+int32_t witrpc_client_options_handler_patience_ms(struct witrpc_client_options *options,
+                                                  uint64_t ms);
+
+/**
+ * Bounds of the queue of each connection: events that may wait for a client that does not read as
+ * fast as they come, their bytes (a single event may be larger), and what happens to those that do
+ * not fit (witrpc_overflow). Default 65,536, 16 MiB and WITRPC_DISCONNECT. Answers are never
+ * dropped. WITRPC_INVALID_ARGUMENT for 0 and unknown policies.
+ */
+int32_t witrpc_server_options_event_queue(struct witrpc_server_options *options,
+                                          size_t max_events,
+                                          size_t max_bytes,
+                                          int32_t overflow);
+
+/**
+ * How the death of a libwitrpc server is noticed that the network does not tell of, a frozen process
+ * for instance: silence before a ping in ms (WITRPC_NO_TIMEOUT = no pings, and no round-trip time),
+ * and silence after it until the link is dead. Neither may be 0. Default 15,000 and 20,000. A .NET
+ * server knows no ping.
+ */
+int32_t witrpc_client_options_ping(struct witrpc_client_options *options,
+                                   uint64_t interval_ms,
+                                   uint64_t timeout_ms);
+
+/**
+ * The same for libwitrpc clients of a server. Default 15,000 and 20,000.
+ */
+int32_t witrpc_server_options_ping(struct witrpc_server_options *options,
+                                   uint64_t interval_ms,
+                                   uint64_t timeout_ms);
+
+/**
+ * How long libwitrpc clients that are refused for load are told to wait before another try, in ms.
+ * Default 1,000.
+ */
+int32_t witrpc_server_options_retry_after_ms(struct witrpc_server_options *options,
+                                             uint64_t ms);
+
+/**
+ * How long the server asks to wait before another try, in ms; WITRPC_NO_TIMEOUT if it did not say.
+ * A retry policy waits at least that long. Any thread.
+ */
+uint64_t witrpc_error_retry_after_ms(const struct witrpc_error *error);
+
+/**
+ * What the tracing of a libwitrpc server's handler is to know, as W3C's traceparent: `size` bytes,
+ * at most 1,024, opaque to this library. Size 0 = nothing. WITRPC_INVALID_ARGUMENT if it is longer.
+ */
+int32_t witrpc_call_options_trace_context_n(struct witrpc_call_options *options,
+                                            const char *context,
+                                            size_t size);
+
+/**
+ * The same with a NUL-terminated text.
+ */
+int32_t witrpc_call_options_trace_context(struct witrpc_call_options *options,
+                                          const char *context);
+
+/**
+ * True once all who waited for the answer of a call have taken it back (cancelled it, or given up):
+ * what its handler comes to is of no use to anybody. A handler that takes long should look now and
+ * then. Only libwitrpc clients take calls back. False for a bad handle. Never blocks.
+ */
+bool witrpc_request_is_cancelled(const struct witrpc_request *request);
+
+/**
+ * Waits until a call has been taken back, for at most `timeout_ms` (or WITRPC_NO_TIMEOUT).
+ * WITRPC_TIMEOUT if it was not. The request may be ended by another thread meanwhile. Blocks; on the
+ * handler's thread or one of your own, not on one that must not block.
+ */
+int32_t witrpc_request_wait_cancelled(const struct witrpc_request *request,
+                                      uint64_t timeout_ms);
+
+/**
+ * How long the caller of a call still waits, in ms: 0 once its time is over; WITRPC_NO_TIMEOUT if it
+ * told nothing (a .NET client never does), and for a bad handle. Never blocks.
+ */
+uint64_t witrpc_request_remaining_ms(const struct witrpc_request *request);
+
+/**
+ * What the caller's tracing wants to be known, as W3C's traceparent: writes its size in bytes to
+ * `*size` (may be NULL) and returns it, valid until the request is ended; it is not NUL-terminated.
+ * NULL and size 0 if there is none, and for a bad handle. Never blocks.
+ */
+const uint8_t *witrpc_request_trace_context(const struct witrpc_request *request,
+                                            size_t *size);
 
 /**
  * Ends everything that the library runs: closes all clients, stops all servers at once, waits for
@@ -1304,6 +1738,128 @@ void witrpc_subscription_free(struct witrpc_subscription *subscription);
  * the background); WITRPC_WOULD_DEADLOCK from a callback or handler. Any other thread.
  */
 int32_t witrpc_shutdown(uint64_t timeout_ms);
+
+/**
+ * How calls say which method they mean (witrpc_method_lookup). Default WITRPC_LOOKUP_ID. One call can
+ * be made otherwise with witrpc_call_options_method_lookup.
+ */
+int32_t witrpc_client_options_method_lookup(struct witrpc_client_options *options,
+                                            int32_t lookup);
+
+/**
+ * How types are named in calls that travel by name, generic methods among them
+ * (witrpc_type_names). Default WITRPC_TYPE_NAMES_WEAK.
+ */
+int32_t witrpc_client_options_type_names(struct witrpc_client_options *options, int32_t form);
+
+/**
+ * The `index`-th type argument of a generic method that is called, from 0, as C# writes it: "int",
+ * "List<Demo.Person>". NUL-terminated, valid until the request is ended; NULL after the last one, for
+ * a method that is not generic and for a bad handle.
+ */
+const char *witrpc_request_type_argument(const struct witrpc_request *request,
+                                         size_t index);
+
+/**
+ * Raises an event to one connection, by the 16 bytes of its id. As witrpc_server_raise; `*clients`
+ * (may be NULL) is 1 if it is connected, else 0, which is no error.
+ */
+int32_t witrpc_server_raise_to_connection(const struct witrpc_server *server,
+                                          const uint8_t *connection,
+                                          const char *contract,
+                                          const char *event,
+                                          const char *arguments,
+                                          size_t *clients,
+                                          struct witrpc_error **error);
+
+/**
+ * Raises an event to the connections that are in a group now (its name NUL-terminated). As
+ * witrpc_server_raise; `*clients` (may be NULL) is how many those are.
+ */
+int32_t witrpc_server_raise_to_group(const struct witrpc_server *server,
+                                     const char *group,
+                                     const char *contract,
+                                     const char *event,
+                                     const char *arguments,
+                                     size_t *clients,
+                                     struct witrpc_error **error);
+
+/**
+ * Raises an event to all connections of one principal (NUL-terminated), as the token validator named
+ * it at the handshake. As witrpc_server_raise; `*clients` (may be NULL) is how many those are.
+ */
+int32_t witrpc_server_raise_to_principal(const struct witrpc_server *server,
+                                         const char *principal,
+                                         const char *contract,
+                                         const char *event,
+                                         const char *arguments,
+                                         size_t *clients,
+                                         struct witrpc_error **error);
+
+/**
+ * Puts a connection (the 16 bytes of its id) into a group (NUL-terminated), until it ends. A
+ * connection that is gone is no error. A client that reconnects is in no group.
+ * WITRPC_OVERLOADED if it is in 1,024 groups. Never blocks.
+ */
+int32_t witrpc_server_group_add(const struct witrpc_server *server,
+                                const uint8_t *connection,
+                                const char *group,
+                                struct witrpc_error **error);
+
+/**
+ * Takes a connection out of a group, if it is in it. As witrpc_server_group_add.
+ */
+int32_t witrpc_server_group_remove(const struct witrpc_server *server,
+                                   const uint8_t *connection,
+                                   const char *group,
+                                   struct witrpc_error **error);
+
+/**
+ * Raises an event to the connection that the call came on, and to no other. As witrpc_request_raise.
+ */
+int32_t witrpc_request_raise_to_caller(const struct witrpc_request *request,
+                                       const char *event,
+                                       const char *arguments,
+                                       struct witrpc_error **error);
+
+/**
+ * Raises an event to all but the connection that the call came on. As witrpc_request_raise.
+ */
+int32_t witrpc_request_raise_to_others(const struct witrpc_request *request,
+                                       const char *event,
+                                       const char *arguments,
+                                       struct witrpc_error **error);
+
+/**
+ * Raises an event to the connections that are in a group now (its name NUL-terminated). As
+ * witrpc_request_raise.
+ */
+int32_t witrpc_request_raise_to_group(const struct witrpc_request *request,
+                                      const char *group,
+                                      const char *event,
+                                      const char *arguments,
+                                      struct witrpc_error **error);
+
+/**
+ * Writes the 16 bytes of the id of the connection that the call came on to `id`.
+ */
+int32_t witrpc_request_connection(const struct witrpc_request *request, uint8_t *id);
+
+/**
+ * Puts the connection that the call came on into a group (NUL-terminated), until it ends. Nothing
+ * happens if it has. WITRPC_OVERLOADED if it is in 1,024 groups. Never blocks.
+ */
+int32_t witrpc_request_join(const struct witrpc_request *request,
+                            const char *group,
+                            struct witrpc_error **error);
+
+/**
+ * Takes the connection that the call came on out of a group, if it is in it. As
+ * witrpc_request_join.
+ */
+int32_t witrpc_request_leave(const struct witrpc_request *request,
+                             const char *group,
+                             struct witrpc_error **error);
 
 /**
  * Name of the method, NUL-terminated, valid until the request is ended; NULL for a bad handle.
@@ -1395,8 +1951,8 @@ int32_t witrpc_server_endpoint(const struct witrpc_server *server,
 
 /**
  * Raises an event to all clients that are connected and authorised. `contract` is the contract's
- * name, `event` a line or a listed name, `arguments` a JSON array, all NUL-terminated. Never
- * blocks.
+ * name, `event` a line or a listed name, `arguments` a JSON array, all NUL-terminated. What a client
+ * does not read at once waits for it: witrpc_server_options_event_queue. Never blocks.
  */
 int32_t witrpc_server_raise(const struct witrpc_server *server,
                             const char *contract,
@@ -1428,6 +1984,39 @@ int32_t witrpc_server_stop(const struct witrpc_server *server,
 void witrpc_server_free(struct witrpc_server *server);
 
 /**
+ * What is accepted of connections that are not authorised yet: bytes of all messages of one of them,
+ * and how many there may be at the same time from one address (of IPv6: from one /64 network; 0 =
+ * no such limit). Default 128 KiB and 1,000.
+ */
+int32_t witrpc_server_options_strangers(struct witrpc_server_options *options,
+                                        size_t bytes,
+                                        size_t per_address);
+
+/**
+ * Connections at the same time from one address (of IPv6: from one /64 network), authorised or not;
+ * one more is closed at once. 0 = no such limit, the default: many clients may come from behind one
+ * address.
+ */
+int32_t witrpc_server_options_max_clients_per_address(struct witrpc_server_options *options,
+                                                      size_t clients);
+
+/**
+ * Bytes of calls of one connection that may wait for others of it to end; beyond it nothing more is
+ * read from that connection. Default 1 MiB.
+ */
+int32_t witrpc_server_options_max_waiting_bytes(struct witrpc_server_options *options,
+                                                size_t bytes);
+
+/**
+ * Bytes a second at least of a message that a client has begun to send, and of what it is being
+ * sent, over a window of time in ms; who is slower is closed. 0 bytes = no such limit. Default 240
+ * over 30,000 ms. Of messages on their way in, those over WebSockets are not measured.
+ */
+int32_t witrpc_server_options_min_rate(struct witrpc_server_options *options,
+                                       uint32_t bytes_per_second,
+                                       uint64_t window_ms);
+
+/**
  * Starts an implementation of a contract of which only the name is known (NUL-terminated, as
  * "Demo.IEcho"); its methods are declared by the lines of their handlers. On success `*out` is a new
  * handle, to be freed with witrpc_implementation_free.
@@ -1445,7 +2034,8 @@ int32_t witrpc_implementation_of(const struct witrpc_contract *contract,
 
 /**
  * Has a method carried out by `handler`. `method` is a line, as "int Add(int a, int b)", or a
- * listed name, NUL-terminated.
+ * listed name, NUL-terminated. A handler of a generic method, as "T Echo<T>(T value)", is called for
+ * all type arguments, which witrpc_request_type_argument tells.
  *
  * `destroy` (may be NULL) is called with `user_data` exactly once, after the last call of the
  * handler, also when this function fails.
@@ -1464,9 +2054,9 @@ void witrpc_implementation_free(struct witrpc_implementation *implementation);
 
 /**
  * Starts options of a server that listens at `endpoint` (NUL-terminated, as
- * "tcp://127.0.0.1:5000", "tls://[::1]:5000", "ws://localhost:80/api/" or "pipe://name"; the host `*` stands for all addresses of this
- * machine, port 0 picks a free one). On success `*out` is a new handle, to be freed with
- * witrpc_server_options_free.
+ * "tcp://127.0.0.1:5000", "tls://[::1]:5000", "ws://localhost:80/api/" or "pipe://name"; the host
+ * `*` stands for all addresses of this machine, port 0 picks a free one). On success `*out` is a new
+ * handle, to be freed with witrpc_server_options_free.
  */
 int32_t witrpc_server_options_new(const char *endpoint,
                                   struct witrpc_server_options **out,
@@ -1488,42 +2078,6 @@ int32_t witrpc_server_options_add_endpoint(struct witrpc_server_options *options
  */
 int32_t witrpc_server_options_serve(struct witrpc_server_options *options,
                                     const struct witrpc_implementation *implementation);
-
-/**
- * WitRPC's own encryption: an RSA key exchange, then AES-256-GCM. Clients must be set alike: one
- * that does not encrypt, or with a key that is malformed, weak, or of fewer than 2,048 or more than
- * 4,096 bits, is told so and refused. It keeps out who listens, not who can change what passes.
- * Default off.
- */
-int32_t witrpc_server_options_encryption(struct witrpc_server_options *options,
-                                         bool on);
-
-/**
- * Accepts only this token, NUL-terminated. Default the empty one, which is what a client without a
- * token sends.
- */
-int32_t witrpc_server_options_token(struct witrpc_server_options *options,
-                                    const char *token);
-
-/**
- * Accepts only the token in a file (its path NUL-terminated). The file is looked at for every check
- * and read again only if it has changed; so a new token counts at once, also on connections that
- * stand. A byte order mark, and blanks and line ends around the token, are no part of it.
- *
- * While the file is missing, empty, not UTF-8 or longer than 64 KiB, nobody is let in; when the
- * server starts, that is an error. Replace it by renaming another one over it.
- */
-int32_t witrpc_server_options_token_file(struct witrpc_server_options *options,
-                                         const char *path);
-
-/**
- * Asks whether a token is good, at the handshake and for every call. `destroy` (may be NULL) is
- * called with `user_data` exactly once, after the last call, also when this function fails.
- */
-int32_t witrpc_server_options_validator(struct witrpc_server_options *options,
-                                        witrpc_validator validator,
-                                        void *user_data,
-                                        witrpc_destroy destroy);
 
 /**
  * Tells of each execution, before the handler begins. `destroy` as above.
@@ -1548,8 +2102,8 @@ int32_t witrpc_server_options_max_frame(struct witrpc_server_options *options,
                                         size_t handshake_bytes);
 
 /**
- * Calls that run at the same time: of one connection (beyond it nothing more is read from that
- * connection), and of all (beyond it calls are refused). Default 256 and 65,536.
+ * Calls that run at the same time: of one connection (beyond it they wait, see
+ * witrpc_server_options_max_waiting_bytes), and of all (beyond it calls are refused). Default 256 and 65,536.
  */
 int32_t witrpc_server_options_max_in_flight(struct witrpc_server_options *options,
                                             size_t per_connection,
@@ -1594,17 +2148,21 @@ int32_t witrpc_server_options_strong_event_types(struct witrpc_server_options *o
                                                  bool strong);
 
 /**
- * The certificate of tls:// and wss:// and its private key, as the texts of PEM files (sizes in
- * bytes), and the authorities that clients' certificates must come from (size 0 = clients need
- * none).
+ * TCP keep-alive, which notices a client that vanished without a word: silence before the first
+ * probe (WITRPC_NO_TIMEOUT = no probes), time between probes, unanswered probes until the
+ * connection is closed. Default 10,000 ms, 5,000 ms, 3.
  */
-int32_t witrpc_server_options_tls(struct witrpc_server_options *options,
-                                  const char *certificate,
-                                  size_t certificate_size,
-                                  const char *key,
-                                  size_t key_size,
-                                  const char *client_authorities,
-                                  size_t client_authorities_size);
+int32_t witrpc_server_options_keepalive(struct witrpc_server_options *options,
+                                        uint64_t idle_ms,
+                                        uint64_t interval_ms,
+                                        uint32_t probes);
+
+/**
+ * How long sent bytes may stay unacknowledged until a connection is closed, in ms (Linux);
+ * WITRPC_NO_TIMEOUT = the kernel's own limit. Default 20,000.
+ */
+int32_t witrpc_server_options_user_timeout_ms(struct witrpc_server_options *options,
+                                              uint64_t ms);
 
 /**
  * How a dead client is noticed with ws:// and wss://: silence before a ping, and silence after it
@@ -1626,6 +2184,108 @@ int32_t witrpc_server_options_websocket_fragment(struct witrpc_server_options *o
  */
 int32_t witrpc_server_options_pipe_mode(struct witrpc_server_options *options,
                                         uint32_t mode);
+
+/**
+ * WitRPC's own encryption: an RSA key exchange, then AES-256-GCM. Clients must be set alike: one
+ * that does not encrypt, or with a key that is malformed, weak, or of fewer than 2,048 or more than
+ * 4,096 bits, is told so and refused. It keeps out who listens, not who can change what passes.
+ * Default off.
+ */
+int32_t witrpc_server_options_encryption(struct witrpc_server_options *options,
+                                         bool on);
+
+/**
+ * Accepts only this token, NUL-terminated. Default the empty one, which is what a client without a
+ * token sends.
+ */
+int32_t witrpc_server_options_token(struct witrpc_server_options *options,
+                                    const char *token);
+
+/**
+ * Accepts only the token in a file (its path NUL-terminated). The file is looked at for every check
+ * and read again only if it has changed; so a new token counts at once, also on connections that
+ * stand. A byte order mark, and blanks and line ends around the token, are no part of it.
+ *
+ * While the file is missing, empty, not UTF-8 or longer than 64 KiB, nobody is let in; when the
+ * server starts, that is an error. Replace it by renaming another one over it.
+ */
+int32_t witrpc_server_options_token_file(struct witrpc_server_options *options,
+                                         const char *path);
+
+/**
+ * Asks whether a token is good, at the handshake and for every call. `destroy` (may be NULL) is
+ * called with `user_data` exactly once, after the last call, also when this function fails.
+ */
+int32_t witrpc_server_options_validator(struct witrpc_server_options *options,
+                                        witrpc_validator validator,
+                                        void *user_data,
+                                        witrpc_destroy destroy);
+
+/**
+ * Asks whether a token is good, at the handshake and for every call, and waits for the answer. Calls
+ * of one connection are checked one after the other and begin in the order in which they came; other
+ * connections are not held up. Without an answer within the handshake timeout
+ * (witrpc_server_options_handshake_timeout_ms) the connection is closed at the handshake, and a call
+ * is refused with status 503. `destroy` as above.
+ */
+int32_t witrpc_server_options_validator_async(struct witrpc_server_options *options,
+                                              witrpc_async_validator validator,
+                                              void *user_data,
+                                              witrpc_destroy destroy);
+
+/**
+ * The token, NUL-terminated, valid until the check is ended; empty where the client has none, NULL
+ * for a bad handle.
+ */
+const char *witrpc_check_token(const struct witrpc_check *check);
+
+/**
+ * Address and port of the client, or "local" at a pipe; NUL-terminated, valid until the check is
+ * ended; NULL for a bad handle.
+ */
+const char *witrpc_check_peer(const struct witrpc_check *check);
+
+/**
+ * Accepts the token, and ends the check: the handle is freed. `principal` (NUL-terminated; NULL is
+ * the empty one) names its bearer: calls of one principal are told from those of another. Never use
+ * the token itself, because tokens change.
+ */
+int32_t witrpc_check_accept(struct witrpc_check *check,
+                            const char *principal);
+
+/**
+ * Refuses the token, and ends the check: the handle is freed.
+ */
+int32_t witrpc_check_refuse(struct witrpc_check *check);
+
+/**
+ * Frees a check; without an answer the token is refused. NULL and an ended one are allowed.
+ */
+void witrpc_check_free(struct witrpc_check *check);
+
+/**
+ * The certificate of tls:// and wss:// and its private key, as the texts of PEM files (sizes in
+ * bytes), and the authorities that clients' certificates must come from (size 0 = clients need
+ * none). The certificate may be followed by those that lead to a root; the key is PKCS#8, PKCS#1 or
+ * SEC1, not encrypted.
+ */
+int32_t witrpc_server_options_tls(struct witrpc_server_options *options,
+                                  const char *certificate,
+                                  size_t certificate_size,
+                                  const char *key,
+                                  size_t key_size,
+                                  const char *client_authorities,
+                                  size_t client_authorities_size);
+
+/**
+ * The same from PEM files (their paths NUL-terminated; `client_authorities_path` may be NULL =
+ * clients need no certificate), which are read when a server is started; that fails with
+ * WITRPC_INVALID_ARGUMENT if they can't be read.
+ */
+int32_t witrpc_server_options_tls_files(struct witrpc_server_options *options,
+                                        const char *certificate_path,
+                                        const char *key_path,
+                                        const char *client_authorities_path);
 
 /**
  * The version of the library, as "0.1.0". Static; any thread.

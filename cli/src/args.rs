@@ -7,11 +7,13 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use uuid::Uuid;
-use witrpc::codec::RawJson;
+use witrpc::client::{MethodLookup, TypeNameForm};
+use witrpc::codec::{Codec, RawJson};
 
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
 use crate::output;
+use crate::tls::{ClientTlsArgs, ServerTlsArgs};
 use crate::units::{self, Reconnect};
 
 /// Calls, serves and listens to WitRPC services.
@@ -45,6 +47,7 @@ Call a method and print its result as JSON on stdout; a void method prints nothi
   witrpc call tcp://127.0.0.1:5100 Demo.IEcho 'int Add(int, int)' 2 3
   witrpc call tcp://127.0.0.1:5100 Demo.IEcho 'string Echo(string)' hello
   witrpc call tcp://127.0.0.1:5100 Demo.IEcho 'DateTime When(DateTime)' 2026-11-30
+  witrpc call tcp://127.0.0.1:5100 Demo.IGeneric 'List<int> Twice<int>(int)' 5   (generic)
   echo '[2,3]' | witrpc call tcp://127.0.0.1:5100 Demo.IEcho 'int Add(int, int)' -
 
 Each ARG is one JSON value. A word that is no JSON is taken as text where the parameter is a string, \
@@ -58,13 +61,16 @@ Print each event as one JSON line, {\"event\":\"Progress\",\"args\":[42]}, until
 
   witrpc listen tcp://127.0.0.1:5100 Demo.IEcho 'event Action<int> Progress'
 
-Notes about the connection go to stderr; events raised while there is none are lost.";
+Events come in the order in which they were raised. Notes about the connection go to stderr; events \
+raised while there is none are lost, and so are the oldest of those that wait for an output that is too \
+slow: a note says how many.";
 
 const SERVE: &str = "\
-Serve the demo contract Demo.IEcho, for trying out clients. The first line on stdout is \
-`listening ENDPOINT`, with the port that was given for port 0.
+Serve the demo contract Demo.IEcho, for trying out clients. stdout gets one line \
+`listening ENDPOINT` for each endpoint, with the port that was given for port 0.
 
   witrpc serve --demo tcp://127.0.0.1:0
+  witrpc serve --demo tcp://127.0.0.1:5100 ws://127.0.0.1:5180/api/ pipe://demo
 
 SIGINT and SIGTERM stop it in order: what runs may finish within 10 seconds; a second signal ends it \
 at once.
@@ -75,7 +81,8 @@ or 143 ended by a second signal.";
 /// What `call` and `listen` have in common.
 #[derive(Debug, Args)]
 pub(crate) struct ClientArgs {
-    /// Where the server is, as tcp://host:port
+    /// Where the server is: tcp://host:port, tls://host:port, ws://host:port/path, wss://…, or
+    /// pipe://name
     pub(crate) endpoint: String,
 
     /// The .NET name of the contract, as Demo.IEcho
@@ -84,6 +91,11 @@ pub(crate) struct ClientArgs {
     /// Contract file (*.witrpc.json): checks lines, allows short names of methods and types
     #[arg(long = "contract", value_name = "FILE", help_heading = "Contract")]
     pub(crate) contract_file: Option<PathBuf>,
+
+    /// How the server encodes arguments: json, memorypack, messagepack, protobuf or google-protobuf.
+    /// All but json need --contract for methods with classes or enums
+    #[arg(long, value_name = "CODEC", default_value_t = Codec::Json, help_heading = "Contract")]
+    pub(crate) codec: Codec,
 
     /// Access token. Others can see it in the list of processes: rather use --token-file
     #[arg(
@@ -102,6 +114,9 @@ pub(crate) struct ClientArgs {
     /// Encrypt, as WitRPC does it: the server must be set alike
     #[arg(long, help_heading = "Connection")]
     pub(crate) encrypt: bool,
+
+    #[command(flatten)]
+    pub(crate) tls: ClientTlsArgs,
 
     /// Limit of one attempt to connect
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::limit,
@@ -122,7 +137,8 @@ pub(crate) struct CallArgs {
     #[command(flatten)]
     pub(crate) client: ClientArgs,
 
-    /// The C# line of the method, as 'int Add(int a, int b)'
+    /// The C# line of the method, as 'int Add(int a, int b)'; of a generic one with types, as
+    /// 'int Echo<int>(int value)' or 'T Echo<T>(T value) where T = int'
     #[arg(value_name = "METHOD-LINE")]
     pub(crate) method: String,
 
@@ -168,6 +184,17 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "GUID", help_heading = "Call")]
     pub(crate) invocation_id: Option<Uuid>,
 
+    /// How to say which method is meant: id, id-or-name (as a .NET client does), or name; generic
+    /// methods always go by name
+    #[arg(long, value_name = "HOW", default_value = "id", value_parser = units::lookup,
+        help_heading = "Call")]
+    pub(crate) lookup: MethodLookup,
+
+    /// How types are named where a call goes by name: weak, or strong as a .NET client does
+    #[arg(long, value_name = "FORM", default_value = "weak", value_parser = units::type_names,
+        help_heading = "Call")]
+    pub(crate) type_names: TypeNameForm,
+
     /// Make the call N times, one after the other, until one fails
     #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true,
         value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "invocation_id",
@@ -188,6 +215,10 @@ pub(crate) struct ListenArgs {
     #[arg(value_name = "EVENT-LINE", required = true)]
     pub(crate) events: Vec<String>,
 
+    /// Events that wait for a slow output; of more, the oldest are lost, and a note says how many
+    #[arg(long, value_name = "N", default_value_t = 65_536)]
+    pub(crate) queue: usize,
+
     /// End after this many events
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
@@ -199,9 +230,14 @@ pub(crate) struct ServeArgs {
     #[arg(long, required = true)]
     pub(crate) demo: bool,
 
-    /// Where to listen, as tcp://127.0.0.1:5100; port 0 picks one, * is every address
+    /// Where to listen: tcp://host:port, tls://host:port, ws://host:port/path, wss://…, or
+    /// pipe://name. Port 0 picks one, * is every address
     #[arg(required = true, value_name = "ENDPOINT")]
     pub(crate) endpoints: Vec<String>,
+
+    /// How arguments are encoded: json, memorypack, messagepack, protobuf or google-protobuf
+    #[arg(long, value_name = "CODEC", default_value_t = Codec::Json)]
+    pub(crate) codec: Codec,
 
     /// Append a line `exec METHOD INVOCATIONID` for each execution, before it begins
     #[arg(long, value_name = "FILE")]
@@ -226,6 +262,13 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) encrypt: bool,
 
+    #[command(flatten)]
+    pub(crate) tls: ServerTlsArgs,
+
+    /// Permissions of the socket file of pipe://, octal [default: 600]
+    #[arg(long, value_name = "MODE", value_parser = units::mode)]
+    pub(crate) pipe_mode: Option<u32>,
+
     /// Run the calls of one connection one after another, as .NET servers do
     #[arg(long)]
     pub(crate) ordered: bool,
@@ -242,7 +285,7 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) strong: bool,
 
-    /// Serve a second contract too (Demo.Outer+IInner)
+    /// Serve two more contracts (Demo.Outer+IInner, Demo.IGeneric)
     #[arg(long)]
     pub(crate) composite: bool,
 

@@ -11,8 +11,12 @@ impl ClientArgs {
     /// nothing is said about it.
     pub(crate) fn builder(&self) -> Result<ClientBuilder, Failure> {
         let mut builder = Client::builder(&self.endpoint)
+            .codec(self.codec)
             .connect_timeout(self.connect_timeout)
             .encryption(self.encrypt);
+        if let Some(tls) = self.tls.options(&self.endpoint)? {
+            builder = builder.tls(tls);
+        }
         if let Some(token) = &self.token {
             builder = builder.token(token);
         }

@@ -72,11 +72,13 @@ impl Exit {
             }
             Self::Unauthorized => "give the token with --token or --token-file",
             Self::BadRequest => {
-                "the method did not run: check the contract's name and the method line"
+                "the method did not run: check the contract's name, the method line and --codec"
             }
             Self::Overloaded => "the method did not run: try again later, or with --retry",
             Self::Protocol => "is that a WitRPC 3 server, set to encrypt as --encrypt says?",
-            Self::Unreadable => "the method has run: check the return type in the method line",
+            Self::Unreadable => {
+                "the method has run: check the return type in the method line, and --codec"
+            }
             _ => return None,
         })
     }
@@ -96,7 +98,7 @@ Exit codes:
     8  remote fault: the method ran and failed
     9  bad request: the server knows no such method or can't read the arguments
    10  overloaded: the server is full or stopping; the method did not run
-   11  protocol: the peer is no WitRPC 3 server, or not set to encrypt alike
+   11  protocol: the peer is no WitRPC 3 server, not set to encrypt alike, or a certificate is not accepted
    12  the method ran, but its result can't be read as the declared type
   130  interrupted (Ctrl-C)
   143  terminated (SIGTERM)";

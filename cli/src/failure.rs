@@ -81,6 +81,9 @@ impl Failure {
         let advice = match (self.exit, self.outcome) {
             (Exit::Interrupted | Exit::Terminated, Outcome::NotSent) => Some("it was not sent"),
             (Exit::Interrupted | Exit::Terminated, _) => Some("the method may have run"),
+            (Exit::Protocol, _) if self.code == ErrorCode::Certificate.name() => Some(
+                "check --ca-file, --server-name and --pin, and --cert if the server asks for one",
+            ),
             (exit, _) => exit.advice(),
         };
         if let Some(advice) = advice.filter(|_| self.advises) {

@@ -56,6 +56,7 @@ async fn start(args: ServeArgs) -> Result<Server, Failure> {
     };
     let mut builder = Server::builder()
         .service(demo::service(trace.clone(), faults.clone()))
+        .codec(args.codec)
         .encryption(args.encrypt)
         .limits(limits)
         .event_type_names(match args.strong {
@@ -73,13 +74,22 @@ async fn start(args: ServeArgs) -> Result<Server, Failure> {
         Some(file) => builder.token_file(file),
         None => builder.token(args.token),
     };
+    let endpoints: Vec<&str> = args.endpoints.iter().map(String::as_str).collect();
+    if let Some(tls) = args.tls.options(&endpoints)? {
+        builder = builder.tls(tls);
+    }
+    if let Some(mode) = args.pipe_mode {
+        builder = builder.pipe_mode(mode);
+    }
     if args.composite {
-        builder = builder.service(demo::second_service(trace, faults));
+        builder = builder
+            .service(demo::second_service(trace.clone(), faults.clone()))
+            .service(demo::generic_service(trace, faults));
     }
     if args.ordered {
         builder = builder.ordered_per_connection();
     }
-    for endpoint in &args.endpoints {
+    for endpoint in endpoints {
         builder = builder.listen(endpoint);
     }
     builder.start().await.map_err(|error| {

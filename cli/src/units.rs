@@ -1,7 +1,8 @@
-//! Durations, sizes and the options of reconnection as text.
+//! Durations, sizes, the options of reconnection and the ways of naming methods as text.
 
 use std::time::Duration;
 
+use witrpc::client::{MethodLookup, TypeNameForm};
 use witrpc::resilience::backoff::Jitter;
 use witrpc::resilience::reconnect::ReconnectOptions;
 
@@ -35,6 +36,25 @@ pub(crate) fn limit(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Reads how a call says which method it means.
+pub(crate) fn lookup(text: &str) -> Result<MethodLookup, String> {
+    match text {
+        "id" => Ok(MethodLookup::Id),
+        "id-or-name" => Ok(MethodLookup::IdOrName),
+        "name" => Ok(MethodLookup::Name),
+        _ => Err(format!("\"{text}\" is none of id, id-or-name, name")),
+    }
+}
+
+/// Reads how types are named.
+pub(crate) fn type_names(text: &str) -> Result<TypeNameForm, String> {
+    match text {
+        "weak" => Ok(TypeNameForm::Weak),
+        "strong" => Ok(TypeNameForm::Strong),
+        _ => Err(format!("\"{text}\" is none of weak, strong")),
+    }
+}
+
 /// Reads a number of bytes: `4096`, `64KiB`, `16MiB`, `1GiB`.
 pub(crate) fn bytes(text: &str) -> Result<usize, String> {
     let digits = text
@@ -58,6 +78,17 @@ pub(crate) fn bytes(text: &str) -> Result<usize, String> {
     number
         .checked_mul(1 << shift)
         .ok_or_else(|| format!("\"{text}\" is too large"))
+}
+
+/// Reads permissions of a file: `600`, `0660`, `0o600`.
+pub(crate) fn mode(text: &str) -> Result<u32, String> {
+    let digits = text.strip_prefix("0o").unwrap_or(text);
+    match u32::from_str_radix(digits, 8) {
+        Ok(mode @ 0..=0o777) if digits.len() >= 3 && !digits.starts_with('+') => Ok(mode),
+        _ => Err(format!(
+            "\"{text}\" is no mode: write three octal digits, as 600"
+        )),
+    }
 }
 
 /// The words that the value of `--reconnect` begins with.
@@ -184,6 +215,16 @@ mod tests {
         assert_eq!(bytes("2GiB"), Ok(1 << 31));
         for text in ["", "KiB", "-1", "1MB", "1.5MiB", "99999999999GiB"] {
             assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn modes() {
+        assert_eq!(mode("600"), Ok(0o600));
+        assert_eq!(mode("0660"), Ok(0o660));
+        assert_eq!(mode("0o777"), Ok(0o777));
+        for text in ["", "6", "0600000", "1777", "888", "rw-", "-600", "+600"] {
+            assert!(mode(text).is_err(), "{text}");
         }
     }
 

@@ -14,13 +14,14 @@ pub(crate) fn arguments(
     method: &Method,
     words: &[String],
     file: Option<&Path>,
+    codec: Codec,
 ) -> Result<Arguments, Failure> {
     let json = match (file, words) {
         (Some(file), _) => read(file)?,
         (None, [dash]) if dash == "-" => read(Path::new("-"))?,
         (None, words) => array(method, words)?,
     };
-    let blobs = method.encode_args_json(Codec::Json, &json);
+    let blobs = method.encode_args_json(codec, &json);
     let blobs = blobs.map_err(|e| Failure::argument(e.to_string()))?;
     Ok(Arguments::from_blobs(&blobs))
 }

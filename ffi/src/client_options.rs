@@ -6,18 +6,22 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use witrpc_core::client::{Client, ClientBuilder, RetryNotice, RetryPolicy};
+use witrpc_core::codec::Codec;
 use witrpc_core::resilience::backoff::{BackoffType, Jitter};
 use witrpc_core::resilience::budget::BudgetOptions;
 use witrpc_core::resilience::reconnect::ReconnectOptions;
-use witrpc_core::transport::tls::{Identity, TlsClientOptions};
+use witrpc_core::session::KeepAliveOptions;
 use witrpc_core::transport::{SocketOptions, WebSocketOptions};
 use witrpc_core::{Error, Result as CoreResult};
 
 use crate::callback::{UserData, witrpc_destroy};
 use crate::client_security::Token;
+use crate::client_tls::ClientTls;
 use crate::error::{ErrorObject, witrpc_error};
+use crate::event_options::ClientEvents;
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
+use crate::naming::Naming;
 use crate::status::{WITRPC_NO_TIMEOUT, witrpc_status};
 use crate::text::{self, c_string};
 
@@ -73,8 +77,8 @@ pub struct witrpc_retry_info {
 ///
 /// All of them run on a thread of the library's own, one after the other and in the order in which
 /// things happen, never inside a function that you call and never on an I/O thread. They may call
-/// any function of this header, blocking ones too; while one runs, later ones wait. They must not
-/// throw or longjmp out.
+/// any function of this header, blocking ones too; while one runs, later ones wait, and so do
+/// handlers of events. They must not throw or longjmp out.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct witrpc_client_callbacks {
@@ -115,6 +119,8 @@ impl Object for ClientOptionsObject {
 #[derive(Clone)]
 pub(crate) struct Options {
     endpoints: Vec<String>,
+    pub(crate) codec: Codec,
+    pub(crate) naming: Naming,
     pub(crate) encryption: bool,
     pub(crate) token: Token,
     connect_timeout: Option<Duration>,
@@ -124,9 +130,11 @@ pub(crate) struct Options {
     max_in_flight: Option<usize>,
     socket: SocketOptions,
     websocket: WebSocketOptions,
-    tls: TlsClientOptions,
+    pub(crate) tls: ClientTls,
+    pub(crate) keep_alive: Option<KeepAliveOptions>,
     reconnect: Option<ReconnectOptions>,
     retry: Option<RetryPolicy>,
+    pub(crate) events: ClientEvents,
     callbacks: Option<Arc<Callbacks>>,
 }
 
@@ -230,6 +238,8 @@ impl Options {
     fn new(endpoint: &str) -> Self {
         Self {
             endpoints: vec![endpoint.to_owned()],
+            codec: Codec::Json,
+            naming: Naming::default(),
             encryption: false,
             token: Token::Fixed(String::new()),
             connect_timeout: None,
@@ -239,9 +249,11 @@ impl Options {
             max_in_flight: None,
             socket: SocketOptions::default(),
             websocket: WebSocketOptions::default(),
-            tls: TlsClientOptions::default(),
+            tls: ClientTls::default(),
+            keep_alive: Some(KeepAliveOptions::default()),
             reconnect: None,
             retry: None,
+            events: ClientEvents::default(),
             callbacks: None,
         }
     }
@@ -262,8 +274,13 @@ impl ClientOptionsObject {
         for endpoint in &options.endpoints[1..] {
             builder = builder.endpoint(endpoint);
         }
-        builder = builder.encryption(options.encryption);
+        builder = builder
+            .codec(options.codec)
+            .method_lookup(options.naming.lookup)
+            .type_names(options.naming.form)
+            .encryption(options.encryption);
         builder = options.token.install(builder);
+        builder = options.events.install(builder);
         if let Some(limit) = options.connect_timeout {
             builder = builder.connect_timeout(limit);
         }
@@ -282,7 +299,8 @@ impl ClientOptionsObject {
         builder = builder
             .socket(options.socket)
             .websocket(options.websocket)
-            .tls(options.tls);
+            .keep_alive(options.keep_alive)
+            .tls(options.tls.load()?);
         if let Some(reconnect) = options.reconnect {
             builder = builder.reconnect(reconnect);
         }
@@ -467,74 +485,6 @@ pub extern "C" fn witrpc_client_options_user_timeout_ms(
 ) -> i32 {
     change(options, |o| {
         o.socket.user_timeout = limit(ms);
-        Ok(())
-    })
-}
-
-/// Certificate authorities to trust with tls:// and wss://, as the text of a PEM file (`size` in
-/// bytes). Default: those of the system.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn witrpc_client_options_tls_authorities(
-    options: *mut witrpc_client_options,
-    pem: *const c_char,
-    size: usize,
-) -> i32 {
-    change(options, |o| {
-        // SAFETY: the header demands a valid pointer.
-        o.tls.authorities = Some(unsafe { text::bytes(pem.cast(), size) }?.to_vec());
-        Ok(())
-    })
-}
-
-/// The name that the server's certificate must be for, NUL-terminated. Default: the host of the
-/// endpoint.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn witrpc_client_options_tls_server_name(
-    options: *mut witrpc_client_options,
-    name: *const c_char,
-) -> i32 {
-    change(options, |o| {
-        // SAFETY: the header demands a valid pointer.
-        o.tls.server_name = Some(unsafe { text::terminated(name, "name") }?.to_owned());
-        Ok(())
-    })
-}
-
-/// Accepts the certificate whose DER form has this SHA-256 (32 bytes), and no others but those
-/// given by further calls; then neither names nor authorities are looked at. For devices with
-/// self-signed certificates.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn witrpc_client_options_tls_pin(
-    options: *mut witrpc_client_options,
-    sha256: *const u8,
-) -> i32 {
-    change(options, |o| {
-        // SAFETY: the header demands 32 bytes.
-        let pin = unsafe { text::bytes(sha256, 32) }?;
-        o.tls.pinned.extend(<[u8; 32]>::try_from(pin).ok());
-        Ok(())
-    })
-}
-
-/// The client's own certificate and its private key, as the texts of PEM files (sizes in bytes). The
-/// certificate may be followed by those that lead to a root.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn witrpc_client_options_tls_identity(
-    options: *mut witrpc_client_options,
-    certificate: *const c_char,
-    certificate_size: usize,
-    key: *const c_char,
-    key_size: usize,
-) -> i32 {
-    change(options, |o| {
-        // SAFETY: the header demands valid pointers.
-        let (certificates, key) = unsafe {
-            (
-                text::bytes(certificate.cast(), certificate_size)?.to_vec(),
-                text::bytes(key.cast(), key_size)?.to_vec(),
-            )
-        };
-        o.tls.identity = Some(Identity { certificates, key });
         Ok(())
     })
 }

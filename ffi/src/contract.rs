@@ -58,6 +58,26 @@ pub unsafe extern "C" fn witrpc_contract_from_json(
     }
 }
 
+/// The same from a file (its path NUL-terminated), which is read before this function returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_contract_from_file(
+    path: *const c_char,
+    out: *mut *mut witrpc_contract,
+    error: *mut *mut witrpc_error,
+) -> i32 {
+    // SAFETY: the header demands valid pointers.
+    unsafe {
+        guard::run::<ContractObject>(std::ptr::null(), error, || {
+            let out = guard::out(out)?;
+            let path = text::terminated(path, "path")?;
+            let json = std::fs::read_to_string(path).map_err(|e| {
+                Error::invalid_argument(format!("contract: can't read {path}: {e}"))
+            })?;
+            from_json(&json, out)
+        }) as i32
+    }
+}
+
 unsafe fn from_json(json: &str, out: *mut *mut witrpc_contract) -> Result<(), Failure> {
     // SAFETY: the caller vouches for `out`.
     unsafe {

@@ -5,12 +5,12 @@ use std::ptr::null;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
-use witrpc_core::Error;
 use witrpc_core::server::{CallContext, Fault};
 
 use crate::error::witrpc_error;
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
+use crate::naming::type_arguments;
 use crate::text::{self, c_string};
 
 /// A call to be answered. The handler owns it: it must end it with witrpc_request_reply or
@@ -20,8 +20,9 @@ pub struct witrpc_request {
 }
 
 pub(crate) struct RequestObject {
-    context: CallContext,
+    pub(crate) context: CallContext,
     method: CString,
+    pub(crate) type_arguments: Vec<CString>,
     arguments: CString,
     principal: CString,
     peer: CString,
@@ -41,12 +42,17 @@ impl RequestObject {
     ) -> Self {
         Self {
             method: c_string(context.method().name()),
+            type_arguments: type_arguments(context.method()),
             arguments: c_string(arguments),
             principal: c_string(context.principal()),
             peer: c_string(&context.peer().to_string()),
             answer: Mutex::new(Some(answer)),
             context,
         }
+    }
+
+    pub(crate) fn context(&self) -> &CallContext {
+        &self.context
     }
 
     fn end(&self, answer: Result<String, Fault>) {
@@ -63,7 +69,11 @@ impl Drop for RequestObject {
     }
 }
 
-fn look<R>(request: *const witrpc_request, fallback: R, f: impl FnOnce(&RequestObject) -> R) -> R {
+pub(crate) fn look<R>(
+    request: *const witrpc_request,
+    fallback: R,
+    f: impl FnOnce(&RequestObject) -> R,
+) -> R {
     guard::value(fallback, || {
         Some(f(&*handle::get::<RequestObject>(request).ok()?))
     })
@@ -107,12 +117,7 @@ pub unsafe extern "C" fn witrpc_request_invocation_id(
     unsafe {
         guard::run::<RequestObject>(request, std::ptr::null_mut(), || {
             let request = handle::get::<RequestObject>(request)?;
-            if id.is_null() {
-                return Err(Error::invalid_argument("id is NULL").into());
-            }
-            let bytes = request.context.invocation_id().into_bytes();
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), id, bytes.len());
-            Ok(())
+            text::give_id(request.context.invocation_id(), id)
         }) as i32
     }
 }
@@ -214,10 +219,9 @@ pub unsafe extern "C" fn witrpc_request_raise(
             let event = text::terminated(event, "event")?;
             let arguments = text::terminated(arguments, "arguments")?;
             let contract = object.context.method().contract_name();
-            Ok(object
-                .context
-                .publisher()
-                .raise_json(contract, event, arguments)?)
+            let publisher = object.context.publisher();
+            publisher.raise_json(contract, event, arguments)?;
+            Ok(())
         }) as i32
     }
 }

@@ -9,23 +9,26 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use witrpc_core::codec::Codec;
 use witrpc_core::contract::Contract;
 use witrpc_core::resilience::dedup::DedupOptions;
 use witrpc_core::server::{
-    CallContext, Credentials, EventTypeNames, Execution, Fault, Server, ServerBuilder,
-    ServerLimits, ServiceBuilder, Verdict,
+    CallContext, EventTypeNames, Execution, Fault, Server, ServerBuilder, ServerLimits,
+    ServiceBuilder,
 };
-use witrpc_core::transport::tls::{Identity, TlsServerOptions};
-use witrpc_core::transport::{PeerAddr, WebSocketOptions};
+use witrpc_core::transport::{SocketOptions, WebSocketOptions};
 use witrpc_core::{Error, Result as CoreResult};
 
 use crate::callback::{UserData, witrpc_destroy};
 use crate::client_options::limit;
 use crate::contract::{ContractObject, witrpc_contract};
 use crate::error::witrpc_error;
+use crate::event_options::ServerEvents;
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
 use crate::request::{RequestObject, witrpc_request};
+use crate::server_security::Access;
+use crate::server_tls::ServerTls;
 use crate::status::witrpc_status;
 use crate::text::{self, c_string};
 
@@ -47,20 +50,6 @@ pub struct witrpc_server_options {
 /// out.
 pub type witrpc_handler =
     Option<unsafe extern "C" fn(user_data: *mut c_void, request: *mut witrpc_request)>;
-
-/// Says whether a token is good, for each connection and each call. `token` and `peer` (address and
-/// port) are NUL-terminated. If it is, it may name its bearer: at most `principal_size` bytes with a
-/// NUL into `principal`, which is empty before; calls of one principal are told from those of
-/// another. Must not block: it runs on an I/O thread.
-pub type witrpc_validator = Option<
-    unsafe extern "C" fn(
-        user_data: *mut c_void,
-        token: *const c_char,
-        peer: *const c_char,
-        principal: *mut c_char,
-        principal_size: usize,
-    ) -> bool,
->;
 
 /// An execution is about to begin: method and the 16 bytes of the call's id. What is counted here is
 /// what really ran. Must not block for long: it runs on an I/O thread.
@@ -89,32 +78,21 @@ impl Object for ImplementationObject {
 }
 
 #[derive(Clone)]
-struct Options {
+pub(crate) struct Options {
     endpoints: Vec<String>,
     implementations: Vec<Implementation>,
-    encryption: bool,
-    access: Access,
+    pub(crate) codec: Codec,
+    pub(crate) encryption: bool,
+    pub(crate) access: Access,
     trace: Option<Arc<Trace>>,
-    limits: ServerLimits,
+    pub(crate) limits: ServerLimits,
     dedup: DedupOptions,
     strong_event_types: bool,
-    tls: Option<TlsServerOptions>,
+    pub(crate) events: ServerEvents,
+    pub(crate) tls: Option<ServerTls>,
+    socket: SocketOptions,
     websocket: WebSocketOptions,
     pipe_mode: Option<u32>,
-}
-
-/// Who is let in: what was set last.
-#[derive(Clone)]
-enum Access {
-    Token(String),
-    File(String),
-    Validator(Arc<Validator>),
-}
-
-struct Validator {
-    function:
-        unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, *mut c_char, usize) -> bool,
-    user_data: UserData,
 }
 
 struct Trace {
@@ -133,9 +111,16 @@ thread_local! {
     static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// True while a handler runs on this thread.
+/// True while a handler, or an asynchronous validator, runs on this thread.
 pub(crate) fn in_handler() -> bool {
     IN_HANDLER.get()
+}
+
+/// Runs code of the user's that a server waits for.
+pub(crate) fn as_handler(f: impl FnOnce()) {
+    IN_HANDLER.set(true);
+    f();
+    IN_HANDLER.set(false);
 }
 
 impl Handler {
@@ -150,13 +135,11 @@ impl Handler {
         let request = request.expose_provenance();
         let handler = self.clone();
         tokio::task::spawn_blocking(move || {
-            IN_HANDLER.set(true);
             // SAFETY: the caller gave the function together with the user data.
-            unsafe {
+            as_handler(|| unsafe {
                 let request = std::ptr::with_exposed_provenance_mut(request);
                 (handler.function)(handler.user_data.pointer(), request);
-            }
-            IN_HANDLER.set(false);
+            });
         });
         async move {
             receiver
@@ -179,35 +162,6 @@ impl Implementation {
     }
 }
 
-impl Validator {
-    fn check(&self, token: &str, peer: PeerAddr) -> Verdict {
-        if token.contains('\0') {
-            return Verdict::Refused;
-        }
-        let (token, peer) = (c_string(token), c_string(&peer.to_string()));
-        let mut principal = [0_u8; 256];
-        // SAFETY: the caller gave the function together with the user data; all pointers outlive
-        // the call, and the size is that of the array.
-        let accepted = unsafe {
-            (self.function)(
-                self.user_data.pointer(),
-                token.as_ptr(),
-                peer.as_ptr(),
-                principal.as_mut_ptr().cast(),
-                principal.len(),
-            )
-        };
-        let end = principal
-            .iter()
-            .position(|b| *b == 0)
-            .unwrap_or(principal.len());
-        match std::str::from_utf8(&principal[..end]) {
-            Ok(name) if accepted => Verdict::Accepted(name.into()),
-            _ => Verdict::Refused,
-        }
-    }
-}
-
 impl Trace {
     fn tell(&self, execution: Execution<'_>) {
         let method = c_string(execution.method);
@@ -222,6 +176,7 @@ impl ServerOptionsObject {
     pub(crate) async fn start(&self) -> CoreResult<Server> {
         let options = self.0.lock().clone();
         let mut builder: ServerBuilder = Server::builder()
+            .codec(options.codec)
             .encryption(options.encryption)
             .limits(options.limits)
             .dedup(options.dedup);
@@ -231,19 +186,14 @@ impl ServerOptionsObject {
         for implementation in options.implementations {
             builder = builder.service(implementation.into_service());
         }
-        builder = match options.access {
-            Access::Token(token) => builder.token(token),
-            Access::File(path) => builder.token_file(path),
-            Access::Validator(validator) => {
-                builder.validator(move |Credentials { token, peer }| validator.check(token, peer))
-            }
-        };
+        builder = options.access.install(builder);
+        builder = options.events.install(builder);
         if let Some(trace) = options.trace {
             builder = builder.on_execute(move |execution| trace.tell(execution));
         }
-        builder = builder.websocket(options.websocket);
+        builder = builder.socket(options.socket).websocket(options.websocket);
         if let Some(tls) = options.tls {
-            builder = builder.tls(tls);
+            builder = builder.tls(tls.load()?);
         }
         if let Some(mode) = options.pipe_mode {
             builder = builder.pipe_mode(mode);
@@ -305,7 +255,8 @@ pub unsafe extern "C" fn witrpc_implementation_of(
 }
 
 /// Has a method carried out by `handler`. `method` is a line, as "int Add(int a, int b)", or a
-/// listed name, NUL-terminated.
+/// listed name, NUL-terminated. A handler of a generic method, as "T Echo<T>(T value)", is called for
+/// all type arguments, which witrpc_request_type_argument tells.
 ///
 /// `destroy` (may be NULL) is called with `user_data` exactly once, after the last call of the
 /// handler, also when this function fails.
@@ -351,9 +302,9 @@ pub extern "C" fn witrpc_implementation_free(implementation: *mut witrpc_impleme
 }
 
 /// Starts options of a server that listens at `endpoint` (NUL-terminated, as
-/// "tcp://127.0.0.1:5000", "tls://[::1]:5000", "ws://localhost:80/api/" or "pipe://name"; the host `*` stands for all addresses of this
-/// machine, port 0 picks a free one). On success `*out` is a new handle, to be freed with
-/// witrpc_server_options_free.
+/// "tcp://127.0.0.1:5000", "tls://[::1]:5000", "ws://localhost:80/api/" or "pipe://name"; the host
+/// `*` stands for all addresses of this machine, port 0 picks a free one). On success `*out` is a new
+/// handle, to be freed with witrpc_server_options_free.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn witrpc_server_options_new(
     endpoint: *const c_char,
@@ -367,13 +318,16 @@ pub unsafe extern "C" fn witrpc_server_options_new(
             let options = Options {
                 endpoints: vec![text::terminated(endpoint, "endpoint")?.to_owned()],
                 implementations: Vec::new(),
+                codec: Codec::Json,
                 encryption: false,
                 access: Access::Token(String::new()),
                 trace: None,
                 limits: ServerLimits::default(),
                 dedup: DedupOptions::default(),
                 strong_event_types: false,
+                events: ServerEvents::default(),
                 tls: None,
+                socket: SocketOptions::default(),
                 websocket: WebSocketOptions::default(),
                 pipe_mode: None,
             };
@@ -391,7 +345,8 @@ pub extern "C" fn witrpc_server_options_free(options: *mut witrpc_server_options
     });
 }
 
-fn change(
+/// Changes options; gives the status.
+pub(crate) fn change(
     options: *mut witrpc_server_options,
     f: impl FnOnce(&mut Options) -> Result<(), Failure>,
 ) -> i32 {
@@ -427,73 +382,6 @@ pub extern "C" fn witrpc_server_options_serve(
     change(options, |o| {
         let object = handle::get::<ImplementationObject>(implementation)?;
         o.implementations.push(object.0.lock().clone());
-        Ok(())
-    })
-}
-
-/// WitRPC's own encryption: an RSA key exchange, then AES-256-GCM. Clients must be set alike: one
-/// that does not encrypt, or with a key that is malformed, weak, or of fewer than 2,048 or more than
-/// 4,096 bits, is told so and refused. It keeps out who listens, not who can change what passes.
-/// Default off.
-#[unsafe(no_mangle)]
-pub extern "C" fn witrpc_server_options_encryption(
-    options: *mut witrpc_server_options,
-    on: bool,
-) -> i32 {
-    change(options, |o| {
-        o.encryption = on;
-        Ok(())
-    })
-}
-
-/// Accepts only this token, NUL-terminated. Default the empty one, which is what a client without a
-/// token sends.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn witrpc_server_options_token(
-    options: *mut witrpc_server_options,
-    token: *const c_char,
-) -> i32 {
-    change(options, |o| {
-        // SAFETY: the header demands a valid pointer.
-        o.access = Access::Token(unsafe { text::terminated(token, "token") }?.to_owned());
-        Ok(())
-    })
-}
-
-/// Accepts only the token in a file (its path NUL-terminated). The file is looked at for every check
-/// and read again only if it has changed; so a new token counts at once, also on connections that
-/// stand. A byte order mark, and blanks and line ends around the token, are no part of it.
-///
-/// While the file is missing, empty, not UTF-8 or longer than 64 KiB, nobody is let in; when the
-/// server starts, that is an error. Replace it by renaming another one over it.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn witrpc_server_options_token_file(
-    options: *mut witrpc_server_options,
-    path: *const c_char,
-) -> i32 {
-    change(options, |o| {
-        // SAFETY: the header demands a valid pointer.
-        o.access = Access::File(unsafe { text::terminated(path, "path") }?.to_owned());
-        Ok(())
-    })
-}
-
-/// Asks whether a token is good, at the handshake and for every call. `destroy` (may be NULL) is
-/// called with `user_data` exactly once, after the last call, also when this function fails.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn witrpc_server_options_validator(
-    options: *mut witrpc_server_options,
-    validator: witrpc_validator,
-    user_data: *mut c_void,
-    destroy: witrpc_destroy,
-) -> i32 {
-    let user_data = UserData::new(user_data, destroy);
-    change(options, |o| {
-        let function = validator.ok_or(witrpc_status::WITRPC_INVALID_ARGUMENT)?;
-        o.access = Access::Validator(Arc::new(Validator {
-            function,
-            user_data: user_data.registered(),
-        }));
         Ok(())
     })
 }
@@ -544,8 +432,8 @@ pub extern "C" fn witrpc_server_options_max_frame(
     })
 }
 
-/// Calls that run at the same time: of one connection (beyond it nothing more is read from that
-/// connection), and of all (beyond it calls are refused). Default 256 and 65,536.
+/// Calls that run at the same time: of one connection (beyond it they wait, see
+/// witrpc_server_options_max_waiting_bytes), and of all (beyond it calls are refused). Default 256 and 65,536.
 #[unsafe(no_mangle)]
 pub extern "C" fn witrpc_server_options_max_in_flight(
     options: *mut witrpc_server_options,
@@ -630,32 +518,33 @@ pub extern "C" fn witrpc_server_options_strong_event_types(
     })
 }
 
-/// The certificate of tls:// and wss:// and its private key, as the texts of PEM files (sizes in
-/// bytes), and the authorities that clients' certificates must come from (size 0 = clients need
-/// none).
+/// TCP keep-alive, which notices a client that vanished without a word: silence before the first
+/// probe (WITRPC_NO_TIMEOUT = no probes), time between probes, unanswered probes until the
+/// connection is closed. Default 10,000 ms, 5,000 ms, 3.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn witrpc_server_options_tls(
+pub extern "C" fn witrpc_server_options_keepalive(
     options: *mut witrpc_server_options,
-    certificate: *const c_char,
-    certificate_size: usize,
-    key: *const c_char,
-    key_size: usize,
-    client_authorities: *const c_char,
-    client_authorities_size: usize,
+    idle_ms: u64,
+    interval_ms: u64,
+    probes: u32,
 ) -> i32 {
     change(options, |o| {
-        // SAFETY: the header demands valid pointers.
-        let (certificates, key, authorities) = unsafe {
-            (
-                text::bytes(certificate.cast(), certificate_size)?.to_vec(),
-                text::bytes(key.cast(), key_size)?.to_vec(),
-                text::bytes(client_authorities.cast(), client_authorities_size)?.to_vec(),
-            )
-        };
-        o.tls = Some(TlsServerOptions {
-            identity: Identity { certificates, key },
-            client_authorities: (!authorities.is_empty()).then_some(authorities),
-        });
+        o.socket.keepalive_idle = limit(idle_ms);
+        o.socket.keepalive_interval = Duration::from_millis(interval_ms);
+        o.socket.keepalive_probes = probes;
+        Ok(())
+    })
+}
+
+/// How long sent bytes may stay unacknowledged until a connection is closed, in ms (Linux);
+/// WITRPC_NO_TIMEOUT = the kernel's own limit. Default 20,000.
+#[unsafe(no_mangle)]
+pub extern "C" fn witrpc_server_options_user_timeout_ms(
+    options: *mut witrpc_server_options,
+    ms: u64,
+) -> i32 {
+    change(options, |o| {
+        o.socket.user_timeout = limit(ms);
         Ok(())
     })
 }

@@ -384,7 +384,7 @@ impl Client {
         let peer = self.0.get()?.client.peer();
         Ok(peer.map(|peer| {
             let hold = peer.reach.map(|reach| reach.hold_ms as f64 / 1000.0);
-            (peer.deduplicates, hold)
+            (peer.deduplicates(), hold)
         }))
     }
 

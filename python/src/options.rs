@@ -216,6 +216,7 @@ fn tls(object: &Bound<'_, PyAny>) -> PyResult<TlsClientOptions> {
         server_name: field(object, "tls", "server_name")?,
         pinned: field(object, "tls", "pinned")?,
         identity: identity(object)?,
+        ..TlsClientOptions::default()
     })
 }
 

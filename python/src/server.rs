@@ -204,6 +204,7 @@ impl Publisher {
         let values = convert::arguments(args, found.name(), found.args(), found.types())?;
         publisher
             .raise_values(contract.name(), event, &values)
+            .map(drop)
             .map_err(errors::raise)
     }
 }

@@ -38,6 +38,7 @@ fn limits(object: &Bound<'_, PyAny>) -> PyResult<ServerLimits> {
         retry_after: time(object, "retry_after")?.unwrap_or(defaults.retry_after),
         handshake_timeout: time(object, "handshake_timeout")?,
         max_unsent_bytes: size(object, "max_unsent_bytes")?,
+        ..defaults
     })
 }
 

@@ -49,6 +49,7 @@ impl Runtime {
     /// Starts a runtime and its keeper.
     pub fn new() -> Result<Self> {
         let tokio = tokio::runtime::Builder::new_current_thread()
+            .thread_name("witrpc-blocking")
             .enable_all()
             .build()
             .map_err(|e| no_thread(&e))?;

@@ -221,7 +221,22 @@ async fn a_client_that_leaves_takes_leave_and_a_server_that_stops_too() {
         assert!(server.stop(Duration::from_secs(10)).await);
         client.wait_for(State::Disconnected).await.unwrap();
         let failure = client.last_failure().unwrap().to_string();
-        assert_eq!(failure, "the server closed the connection", "{endpoint}");
+        assert_eq!(failure, "the server is going away", "{endpoint}");
+    }
+}
+
+/// A refusal is the last thing a server says: no layer may close before it.
+#[tokio::test]
+async fn a_refused_token_is_told_over_every_transport() {
+    for (endpoint, builder, tls) in transports() {
+        let (_server, endpoint) = start(builder.token("right"), &endpoint).await;
+        let client = client(&endpoint, &tls).token("wrong").build().unwrap();
+        let error = client.connect().await.unwrap_err();
+        assert_eq!(
+            error.code(),
+            ErrorCode::Unauthorized,
+            "{endpoint}: {error:?}"
+        );
     }
 }
 
@@ -285,12 +300,18 @@ async fn a_client_certificate_is_asked_for_and_checked() {
         identity: authority.identity("localhost"),
         client_authorities: Some(authority.pem()),
     };
-    let (_server, endpoint) = start(Server::builder().tls(options), "tls://localhost:0").await;
-    for (identity, accepted) in [
-        (Some(authority.identity("client")), true),
-        (Some(stranger.identity("client")), false),
-        (None, false),
-    ] {
+    let server = Server::builder().tls(options).listen("wss://localhost:0/");
+    let (server, _) = start(server, "tls://localhost:0").await;
+    let endpoints = server.endpoints().iter().map(ToString::to_string);
+    let cases = endpoints.flat_map(|endpoint| {
+        [
+            (Some(authority.identity("client")), true),
+            (Some(stranger.identity("client")), false),
+            (None, false),
+        ]
+        .map(|(identity, accepted)| (endpoint.clone(), identity, accepted))
+    });
+    for (endpoint, identity, accepted) in cases {
         let tls = TlsClientOptions {
             authorities: Some(authority.pem()),
             identity,
@@ -386,7 +407,7 @@ async fn a_silent_client_holds_up_nobody() {
     client.connect().await.unwrap();
     // And they are not let sit there for ever.
     while server.stats().connections > 1 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        tokio::task::yield_now().await;
     }
     drop(silent);
 }

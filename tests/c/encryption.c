@@ -11,6 +11,7 @@ static void write_token(const char *token) {
 
 static void encrypts(witrpc_server_options *options) {
   CHECK(witrpc_server_options_encryption(options, true) == WITRPC_OK);
+  CHECK(witrpc_server_options_handshake_timeout_ms(options, 120000) == WITRPC_OK);
   CHECK(witrpc_server_options_token_file(options, token_path) == WITRPC_OK);
 }
 

@@ -16,12 +16,17 @@ static void never_completion(void *u, int32_t s, const witrpc_buffer *r, const w
   (void)u, (void)s, (void)r, (void)e;
 }
 static void never_done(void *u, int32_t s, const witrpc_error *e) { (void)u, (void)s, (void)e; }
+static void never_connection(void *u, const witrpc_connection *c) { (void)u, (void)c; }
 static void never_event(void *u, const witrpc_buffer *a) { (void)u, (void)a; }
 static void never_handler(void *u, witrpc_request *r) {
   (void)u;
   witrpc_request_free(r);
 }
 static void never_provider(void *u, witrpc_token *t) { (void)u, (void)t; }
+static void never_check(void *u, witrpc_check *c) {
+  (void)u;
+  witrpc_check_free(c);
+}
 static bool never_validator(void *u, const char *t, const char *p, char *n, size_t s) {
   (void)u, (void)t, (void)p, (void)n, (void)s;
   return true;
@@ -63,19 +68,29 @@ static void client_option_functions(void *h) {
   witrpc_client_callbacks callbacks = WITRPC_CLIENT_CALLBACKS_INIT;
   INVALID(witrpc_client_options_add_endpoint(h, "tcp://a:1"));
   INVALID(witrpc_client_options_encryption(h, true));
+  INVALID(witrpc_client_options_method_lookup(h, WITRPC_LOOKUP_NAME));
+  INVALID(witrpc_client_options_type_names(h, WITRPC_TYPE_NAMES_STRONG));
   INVALID(witrpc_client_options_token(h, "t"));
   INVALID(witrpc_client_options_token_file(h, "f"));
   destroys = 0;
   INVALID(witrpc_client_options_token_provider(h, never_provider, NULL, count_destroy));
-  CHECK(destroys == 1);
+  INVALID(witrpc_client_options_token_provider_async(h, never_provider, NULL, count_destroy));
+  CHECK(destroys == 2);
+  INVALID(witrpc_client_options_codec(h, WITRPC_CODEC_JSON));
   INVALID(witrpc_client_options_connect_timeout_ms(h, 1));
   INVALID(witrpc_client_options_attempt_timeout_ms(h, 1));
   INVALID(witrpc_client_options_max_frame(h, 1));
   INVALID(witrpc_client_options_queue_limits(h, 1, 1));
   INVALID(witrpc_client_options_max_in_flight(h, 1));
+  INVALID(witrpc_client_options_event_queue(h, 1, 1, WITRPC_DROP_NEWEST));
+  INVALID(witrpc_client_options_handler_patience_ms(h, 1));
   INVALID(witrpc_client_options_keepalive(h, 1, 1, 1));
+  INVALID(witrpc_client_options_ping(h, 1, 1));
   INVALID(witrpc_client_options_user_timeout_ms(h, 1));
   INVALID(witrpc_client_options_tls_authorities(h, "x", 1));
+  INVALID(witrpc_client_options_tls_authorities_file(h, "x"));
+  INVALID(witrpc_client_options_tls_system_authorities(h, true));
+  INVALID(witrpc_client_options_tls_identity_files(h, "c", "k"));
   INVALID(witrpc_client_options_tls_server_name(h, "x"));
   INVALID(witrpc_client_options_tls_pin(h, (const uint8_t *)"0123456789abcdef0123456789abcdef"));
   INVALID(witrpc_client_options_tls_identity(h, "x", 1, "x", 1));
@@ -136,6 +151,12 @@ static void server_functions(void *h) {
   INVALID(witrpc_server_start(h, &none, NULL));
   INVALID(witrpc_server_endpoint(h, 0, &text));
   INVALID(witrpc_server_raise(h, "C", "E", "[]", NULL));
+  const uint8_t *id = (const uint8_t *)"0123456789abcdef";
+  INVALID(witrpc_server_raise_to_connection(h, id, "C", "E", "[]", NULL, NULL));
+  INVALID(witrpc_server_raise_to_group(h, "G", "C", "E", "[]", NULL, NULL));
+  INVALID(witrpc_server_raise_to_principal(h, "P", "C", "E", "[]", NULL, NULL));
+  INVALID(witrpc_server_group_add(h, id, "G", NULL));
+  INVALID(witrpc_server_group_remove(h, id, "G", NULL));
   INVALID(witrpc_server_stats_get(h, &stats));
   INVALID(witrpc_server_stop(h, 10));
   witrpc_server_free(h);
@@ -149,14 +170,27 @@ static void server_option_functions(void *h) {
   INVALID(witrpc_server_options_token_file(h, "f"));
   destroys = 0;
   INVALID(witrpc_server_options_validator(h, never_validator, NULL, count_destroy));
+  INVALID(witrpc_server_options_validator_async(h, never_check, NULL, count_destroy));
   INVALID(witrpc_server_options_on_execute(h, never_execute, NULL, count_destroy));
-  CHECK(destroys == 2);
+  INVALID(witrpc_server_options_on_connection(h, never_connection, NULL, NULL, count_destroy));
+  CHECK(destroys == 4);
+  INVALID(witrpc_server_options_event_queue(h, 1, 1, WITRPC_DROP_NEWEST));
+  INVALID(witrpc_server_options_codec(h, WITRPC_CODEC_JSON));
+  INVALID(witrpc_server_options_keepalive(h, 1, 1, 1));
+  INVALID(witrpc_server_options_user_timeout_ms(h, 1));
+  INVALID(witrpc_server_options_tls_files(h, "c", "k", NULL));
   INVALID(witrpc_server_options_max_clients(h, 1));
   INVALID(witrpc_server_options_max_frame(h, 1, 1));
   INVALID(witrpc_server_options_max_in_flight(h, 1, 1));
   INVALID(witrpc_server_options_ordered_per_connection(h));
   INVALID(witrpc_server_options_handshake_timeout_ms(h, 1));
   INVALID(witrpc_server_options_max_unsent_bytes(h, 1));
+  INVALID(witrpc_server_options_ping(h, 1, 1));
+  INVALID(witrpc_server_options_retry_after_ms(h, 1));
+  INVALID(witrpc_server_options_strangers(h, 1, 1));
+  INVALID(witrpc_server_options_max_clients_per_address(h, 1));
+  INVALID(witrpc_server_options_max_waiting_bytes(h, 1));
+  INVALID(witrpc_server_options_min_rate(h, 1, 1));
   INVALID(witrpc_server_options_dedup(h, 1, 1, 1, 1));
   INVALID(witrpc_server_options_strong_event_types(h, true));
   INVALID(witrpc_server_options_tls(h, "x", 1, "x", 1, NULL, 0));
@@ -173,6 +207,7 @@ static void other_functions(void *h) {
   CHECK(witrpc_error_name(h) == NULL && witrpc_error_message(h) == NULL);
   CHECK(witrpc_error_details(h) == NULL && witrpc_error_outcome(h) == -1);
   CHECK(witrpc_error_attempts(h) == 0 && !witrpc_error_retryable(h));
+  CHECK(witrpc_error_retry_after_ms(h) == WITRPC_NO_TIMEOUT);
   witrpc_error_free(h);
   CHECK(witrpc_buffer_data(h) == NULL && witrpc_buffer_size(h) == 0);
   CHECK(witrpc_buffer_text(h) == NULL && witrpc_buffer_retain(h) == NULL);
@@ -180,13 +215,24 @@ static void other_functions(void *h) {
   INVALID(witrpc_call_options_timeout_ms(h, 1));
   INVALID(witrpc_call_options_idempotent(h));
   INVALID(witrpc_call_options_deduplicated(h));
+  INVALID(witrpc_call_options_method_lookup(h, WITRPC_LOOKUP_NAME));
+  INVALID(witrpc_call_options_trace_context(h, "t"));
+  INVALID(witrpc_call_options_trace_context_n(h, "t", 1));
   INVALID(witrpc_call_options_invocation_id(h, (const uint8_t *)"0123456789abcdef"));
   witrpc_call_options_free(h);
   INVALID(witrpc_call_cancel(h));
   witrpc_call_free(h);
+  witrpc_subscription_stats stats = WITRPC_SUBSCRIPTION_STATS_INIT;
   CHECK(witrpc_subscription_dropped(h) == 0);
+  INVALID(witrpc_subscription_stats_get(h, &stats));
   witrpc_subscription_free(h);
   INVALID(witrpc_token_answer(h, "t", 1));
+  INVALID(witrpc_token_fail(h, "no"));
+  witrpc_token_free(h);
+  CHECK(witrpc_check_token(h) == NULL && witrpc_check_peer(h) == NULL);
+  INVALID(witrpc_check_accept(h, "a"));
+  INVALID(witrpc_check_refuse(h));
+  witrpc_check_free(h);
   INVALID(witrpc_implementation_of(h, &implementation, NULL));
   witrpc_contract_free(h);
   destroys = 0;
@@ -195,12 +241,28 @@ static void other_functions(void *h) {
   witrpc_implementation_free(h);
   CHECK(witrpc_request_method(h) == NULL && witrpc_request_arguments(h) == NULL);
   CHECK(witrpc_request_principal(h) == NULL && witrpc_request_peer(h) == NULL);
+  CHECK(witrpc_request_type_argument(h, 0) == NULL);
   INVALID(witrpc_request_invocation_id(h, id));
+  size_t size = 7;
+  CHECK(!witrpc_request_is_cancelled(h));
+  INVALID(witrpc_request_wait_cancelled(h, 1));
+  CHECK(witrpc_request_remaining_ms(h) == WITRPC_NO_TIMEOUT);
+  CHECK(witrpc_request_trace_context(h, &size) == NULL && size == 0);
+  CHECK(witrpc_request_trace_context(h, NULL) == NULL);
   INVALID(witrpc_request_reply(h, "1", NULL));
   INVALID(witrpc_request_reply_n(h, "1", 1, NULL));
   INVALID(witrpc_request_fail(h, "no", NULL));
   INVALID(witrpc_request_raise(h, "event Action E", "[]", NULL));
+  INVALID(witrpc_request_raise_to_caller(h, "event Action E", "[]", NULL));
+  INVALID(witrpc_request_raise_to_others(h, "event Action E", "[]", NULL));
+  INVALID(witrpc_request_raise_to_group(h, "G", "event Action E", "[]", NULL));
+  INVALID(witrpc_request_connection(h, id));
+  INVALID(witrpc_request_join(h, "G", NULL));
+  INVALID(witrpc_request_leave(h, "G", NULL));
   witrpc_request_free(h);
+  INVALID(witrpc_connection_id(h, id));
+  CHECK(witrpc_connection_principal(h) == NULL && witrpc_connection_peer(h) == NULL);
+  INVALID(witrpc_connection_join(h, "G", NULL));
 }
 
 static void all_functions(void *h) {
@@ -298,7 +360,7 @@ static void missing_arguments(void) {
   witrpc_server_options *server_options = NULL;
   witrpc_contract *contract = NULL;
   witrpc_subscription *subscription = NULL;
-  witrpc_client_stats small = { 3, 0, 0, 0, 0 };
+  witrpc_client_stats small = { 3, 0, 0, 0, 0, 0, 0 };
   witrpc_client_callbacks unsized_callbacks = WITRPC_CLIENT_CALLBACKS_INIT;
   unsized_callbacks.struct_size = 0;
   witrpc_client_options *no_options = NULL;
@@ -312,6 +374,11 @@ static void missing_arguments(void) {
   WRONG(witrpc_client_options_mark_idempotent(options, NULL));
   WRONG(witrpc_client_options_mark_deduplicated(options, NULL));
   WRONG(witrpc_client_options_tls_authorities(options, NULL, 1));
+  WRONG(witrpc_client_options_tls_authorities_file(options, NULL));
+  WRONG(witrpc_client_options_tls_identity_files(options, NULL, NULL));
+  WRONG(witrpc_client_options_tls_identity_files(options, "c", BAD_TEXT));
+  WRONG(witrpc_client_options_codec(options, 5));
+  WRONG(witrpc_client_options_codec(options, -1));
   WRONG(witrpc_client_options_tls_server_name(options, NULL));
   WRONG(witrpc_client_options_tls_pin(options, NULL));
   WRONG(witrpc_client_options_tls_identity(options, NULL, 1, NULL, 1));
@@ -319,11 +386,18 @@ static void missing_arguments(void) {
   WRONG(witrpc_client_options_callbacks(options, &unsized_callbacks));
   WRONG(witrpc_client_options_reconnect_jitter(options, 4, false));
   WRONG(witrpc_client_options_retry_jitter(options, -1));
+  WRONG(witrpc_client_options_method_lookup(options, 3));
+  WRONG(witrpc_client_options_type_names(options, -1));
   WRONG(witrpc_client_options_retry_delays(options, 1, 1, 3, 1.0));
   destroys = 0;
   WRONG(witrpc_client_options_token_provider(options, NULL, NULL, count_destroy));
   CHECK(destroys == 1);
   WRONG(witrpc_client_new(options, NULL, NULL));
+  witrpc_client_options *never_ping = quick_options();
+  witrpc_client *no_client = NULL;
+  CHECK(witrpc_client_options_ping(never_ping, 0, 1) == WITRPC_OK);
+  WRONG(witrpc_client_new(never_ping, &no_client, NULL));
+  witrpc_client_options_free(never_ping);
   WRONG(witrpc_client_wait_state(client, 17, 0));
   WRONG(witrpc_client_stats_get(client, NULL));
   WRONG(witrpc_client_stats_get(client, &small));
@@ -342,10 +416,19 @@ static void missing_arguments(void) {
   WRONG(witrpc_call_options_new(NULL));
   witrpc_call_options_new(&call_options);
   WRONG(witrpc_call_options_invocation_id(call_options, NULL));
+  WRONG(witrpc_call_options_method_lookup(call_options, 3));
+  WRONG(witrpc_call_options_trace_context(call_options, NULL));
+  WRONG(witrpc_call_options_trace_context_n(call_options, NULL, 1));
+  WRONG(witrpc_call_options_trace_context(call_options, BAD_TEXT));
+  CHECK(witrpc_call_options_trace_context_n(call_options, NULL, 0) == WITRPC_OK);
   WRONG(witrpc_contract_from_json(NULL, &contract, NULL));
   WRONG(witrpc_contract_from_json("{}", &contract, NULL));
   WRONG(witrpc_contract_from_json("{\"contract\":\"Demo.IX\"}", NULL, NULL));
   WRONG(witrpc_contract_from_json_n(NULL, 2, &contract, NULL));
+  WRONG(witrpc_contract_from_file(NULL, &contract, NULL));
+  WRONG(witrpc_contract_from_file("/no/such/file", &contract, NULL));
+  WRONG(witrpc_contract_from_file("/", &contract, NULL));
+  WRONG(witrpc_contract_from_file("tests/vectors/values.json", &contract, NULL));
   WRONG(witrpc_implementation_new(NULL, &implementation, NULL));
   WRONG(witrpc_implementation_new("not a name", &implementation, NULL));
   WRONG(witrpc_implementation_new("Demo.IX", NULL, NULL));
@@ -360,10 +443,25 @@ static void missing_arguments(void) {
   WRONG(witrpc_server_options_tls(server_options, NULL, 1, NULL, 1, NULL, 1));
   WRONG(witrpc_server_options_token_file(server_options, NULL));
   WRONG(witrpc_server_options_validator(server_options, NULL, NULL, NULL));
+  WRONG(witrpc_server_options_validator_async(server_options, NULL, NULL, NULL));
+  WRONG(witrpc_server_options_codec(server_options, 5));
+  WRONG(witrpc_server_options_codec(server_options, -1));
+  WRONG(witrpc_server_options_tls_files(server_options, NULL, "k", NULL));
+  WRONG(witrpc_server_options_tls_files(server_options, "c", BAD_TEXT, NULL));
+  WRONG(witrpc_server_options_tls_files(server_options, "c", "k", BAD_TEXT));
   WRONG(witrpc_server_options_on_execute(server_options, NULL, NULL, NULL));
   WRONG(witrpc_server_endpoint(server, 99, NULL));
   WRONG(witrpc_server_raise(server, NULL, NULL, NULL, NULL));
   WRONG(witrpc_server_stats_get(server, NULL));
+  WRONG(witrpc_server_raise_to_connection(server, NULL, "Demo.ITest", "event Action E", "[]", NULL,
+                                          NULL));
+  WRONG(
+      witrpc_server_raise_to_group(server, NULL, "Demo.ITest", "event Action E", "[]", NULL, NULL));
+  WRONG(witrpc_server_raise_to_principal(server, NULL, "Demo.ITest", "event Action E", "[]", NULL,
+                                         NULL));
+  WRONG(witrpc_server_group_add(server, NULL, "G", NULL));
+  WRONG(witrpc_server_group_add(server, (const uint8_t *)"0123456789abcdef", NULL, NULL));
+  WRONG(witrpc_server_group_remove(server, NULL, "G", NULL));
   CHECK(witrpc_client_state(client) == WITRPC_CONNECTED);
   witrpc_server_options_free(server_options);
   witrpc_implementation_free(implementation);
@@ -479,7 +577,11 @@ static void misuse_inside_a_handler(void *user_data, witrpc_request *request) {
   WRONG(witrpc_request_raise(request, NULL, "[]", NULL));
   WRONG(witrpc_request_raise(request, "event Action<int> E", "[\"x\"]", NULL));
   CHECK(text_is(witrpc_request_method(request), "Misuse"));
+  CHECK(witrpc_request_type_argument(request, 0) == NULL);
+  CHECK(witrpc_request_type_argument(request, SIZE_MAX) == NULL);
   CHECK(text_is(witrpc_request_principal(request), ""));
+  CHECK(!witrpc_request_is_cancelled(request));
+  CHECK(witrpc_request_wait_cancelled(request, 1) == WITRPC_TIMEOUT);
   CHECK(contains(witrpc_request_peer(request), "127.0.0.1:"));
   CHECK(witrpc_request_reply(request, NULL, NULL) == WITRPC_OK);
   INVALID(witrpc_request_reply(request, NULL, NULL));

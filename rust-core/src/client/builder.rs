@@ -11,16 +11,23 @@ use super::Client;
 use super::callbacks::{Callbacks, RetryNotice};
 use super::driver::{Driver, DriverOptions};
 use super::key::KeyPair;
+use super::naming::{MethodLookup, Naming, TypeNameForm};
 use super::retry::RetryPolicy;
 use super::token::TokenSource;
 use crate::codec::Codec;
 use crate::error::{Error, Result};
+use crate::event_queue::EventQueueOptions;
 use crate::resilience::engine::{Engine, EngineOptions, State};
 use crate::resilience::reconnect::ReconnectOptions;
+use crate::session::KeepAliveOptions;
 use crate::token_file::TokenFile;
 use crate::transport::tls::TlsClientOptions;
 use crate::transport::{Endpoint, SocketOptions, TransportOptions, WebSocketOptions};
 use crate::wire::DEFAULT_MAX_FRAME;
+
+/// How long a handler of events may hold up other callbacks: longer than one takes that does not
+/// block, also on a machine that is busy, because then the order over several subscriptions ends.
+const DEFAULT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Builds a [`Client`]. Everything has a default but the endpoint; wrong values are told by
 /// [`build`](Self::build).
@@ -31,6 +38,7 @@ use crate::wire::DEFAULT_MAX_FRAME;
 pub struct ClientBuilder {
     endpoints: Vec<String>,
     codec: Codec,
+    naming: Naming,
     encryption: bool,
     token: Token,
     engine: EngineOptions,
@@ -39,6 +47,8 @@ pub struct ClientBuilder {
     tls: TlsClientOptions,
     max_frame: usize,
     retry: Option<RetryPolicy>,
+    event_queue: EventQueueOptions,
+    handler_patience: Option<Duration>,
     callbacks: Callbacks,
     runtime: Option<Handle>,
     seed: Option<[u8; 32]>,
@@ -57,6 +67,7 @@ impl ClientBuilder {
         Self {
             endpoints: vec![endpoint.to_owned()],
             codec: Codec::Json,
+            naming: Naming::default(),
             encryption: false,
             token: Token::Fixed(String::new()),
             engine: EngineOptions::default(),
@@ -65,6 +76,8 @@ impl ClientBuilder {
             tls: TlsClientOptions::default(),
             max_frame: DEFAULT_MAX_FRAME,
             retry: None,
+            event_queue: EventQueueOptions::client(),
+            handler_patience: Some(DEFAULT_PATIENCE),
             callbacks: Callbacks::default(),
             runtime: None,
             seed: None,
@@ -81,6 +94,19 @@ impl ClientBuilder {
     /// Default JSON.
     pub fn codec(mut self, codec: Codec) -> Self {
         self.codec = codec;
+        self
+    }
+
+    /// How calls say which method they mean. Default by id. One call can be made otherwise with
+    /// [`CallBuilder::lookup`](super::CallBuilder::lookup).
+    pub fn method_lookup(mut self, lookup: MethodLookup) -> Self {
+        self.naming.lookup = lookup;
+        self
+    }
+
+    /// How types are named in calls that travel by name, generic methods among them. Default weak.
+    pub fn type_names(mut self, form: TypeNameForm) -> Self {
+        self.naming.form = form;
         self
     }
 
@@ -170,6 +196,15 @@ impl ClientBuilder {
         self
     }
 
+    /// How the death of a libwitrpc server is noticed that the network does not tell of, a frozen
+    /// process for instance: it is pinged. `None` = it is not, and there is no round-trip time.
+    /// Default: a ping after 15 s of silence, dead after 20 s more. With a .NET server, which knows no
+    /// ping, the [socket options](Self::socket) watch the link alone.
+    pub fn keep_alive(mut self, options: Option<KeepAliveOptions>) -> Self {
+        self.engine.keep_alive = options;
+        self
+    }
+
     /// Which servers are trusted, for `tls://` and `wss://`. Default: those whose certificates the
     /// system's authorities vouch for.
     pub fn tls(mut self, options: TlsClientOptions) -> Self {
@@ -207,6 +242,26 @@ impl ClientBuilder {
     /// Switches the retry policy on.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = Some(policy);
+        self
+    }
+
+    /// Bounds of the queue of each subscription to events, and what happens to events that come
+    /// faster than they are taken. Default [`EventQueueOptions::client`]. Subscriptions may have
+    /// [their own](super::SubscribeBuilder::queue).
+    ///
+    /// With [`Overflow::Disconnect`](crate::Overflow::Disconnect) the client drops its link: it
+    /// reconnects if it does so by itself, and `on_reconnected` can fetch what is missing.
+    pub fn event_queue(mut self, options: EventQueueOptions) -> Self {
+        self.event_queue = options;
+        self
+    }
+
+    /// How long a handler of events may hold up the callbacks behind it. One that takes longer goes
+    /// on by itself: its own events wait for it, everything else goes on in order beside it, so that
+    /// then handlers of two subscriptions may run at the same time. `None`: no callback ever runs
+    /// beside another one, and a handler that blocks holds up all of them. Default 1 s.
+    pub fn handler_patience(mut self, limit: Option<Duration>) -> Self {
+        self.handler_patience = limit;
         self
     }
 
@@ -273,9 +328,13 @@ impl ClientBuilder {
         if let Some(reconnect) = &engine.reconnect {
             reconnect.validate()?;
         }
+        if let Some(keep_alive) = &engine.keep_alive {
+            keep_alive.validate()?;
+        }
         let mut callbacks = self.callbacks;
         let policy = self.retry.unwrap_or_else(RetryPolicy::off);
         policy.check()?;
+        self.event_queue.check()?;
         engine.retry = policy.engine_options();
         callbacks.retryable = policy.predicate();
         for (name, value) in [
@@ -324,9 +383,11 @@ impl ClientBuilder {
                 ..TransportOptions::default()
             },
             key: self.encryption.then(KeyPair::default),
+            event_queue: self.event_queue,
+            handler_patience: self.handler_patience,
         };
         let engine = Engine::new(engine, seed);
         let driver = Driver::start(engine, options, token, callbacks, runtime);
-        Ok(Client::new(driver, self.codec, policy))
+        Ok(Client::new(driver, self.codec, self.naming, policy))
     }
 }

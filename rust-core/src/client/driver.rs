@@ -5,7 +5,7 @@
 //! socket itself, unless the reading task is about to (then many calls share one write).
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
@@ -18,6 +18,7 @@ use super::key::KeyPair;
 use super::token::TokenSource;
 use crate::dispatcher::Dispatcher;
 use crate::error::Error;
+use crate::event_queue::EventQueueOptions;
 use crate::resilience::engine::{
     Action, Answer, CallKey, CallSpec, Engine, LinkId, Loss, Notification, State,
 };
@@ -39,6 +40,10 @@ pub(super) struct DriverOptions {
     pub(super) transport: TransportOptions,
     /// For links that are encrypted.
     pub(super) key: Option<KeyPair>,
+    /// Of subscriptions that ask for nothing else.
+    pub(super) event_queue: EventQueueOptions,
+    /// How long a handler of events may hold up other callbacks; `None` = for ever.
+    pub(super) handler_patience: Option<Duration>,
 }
 
 /// One client, shared by its handles and tasks.
@@ -57,7 +62,9 @@ pub(super) struct Driver {
 struct Core {
     origin: Instant,
     engine: Engine<Completion>,
-    link: Option<LinkIo>,
+    /// The engine's present link, and before it those that it has left and that have calls to
+    /// answer.
+    links: Vec<LinkIo>,
     /// When the time-keeping task looks next.
     armed: Time,
     /// The time-keeping task is to look again.
@@ -68,31 +75,32 @@ struct Core {
     closed: bool,
 }
 
-/// The network side of the engine's present link.
+/// The network side of a link.
 struct LinkIo {
     id: LinkId,
     task: AbortHandle,
     /// From the moment it is connected.
     writer: Option<Writer>,
+    /// How much it had written when something was waiting for the network.
+    stuck_at: Option<u64>,
 }
 
 impl Outbox for Core {
-    fn writer(&mut self) -> Option<&mut Writer> {
-        self.link.as_mut()?.writer.as_mut()
+    fn writer(&mut self, id: u64) -> Option<&mut Writer> {
+        let mut writers = self.links.iter_mut().filter_map(|io| io.writer.as_mut());
+        writers.find(|writer| writer.id() == id)
     }
 
-    fn refill(&mut self) {
+    fn refill(&mut self, id: u64) {
         let now = Time::from_origin(self.origin.elapsed());
-        if let Some(LinkIo {
-            id,
-            writer: Some(writer),
-            ..
-        }) = &mut self.link
-        {
-            writer.load(self.engine.take_output(now, *id));
-            // Calls that had waited for room may have followed, or ended: somebody is to look.
-            if self.engine.has_actions() {
-                self.timer.notify_one();
+        for io in &mut self.links {
+            if let Some(writer) = io.writer.as_mut().filter(|writer| writer.id() == id) {
+                writer.load(self.engine.take_output(now, io.id));
+                // Calls that had waited for room may have followed, or ended: somebody is to look.
+                if self.engine.has_actions() {
+                    self.timer.notify_one();
+                }
+                return;
             }
         }
     }
@@ -106,13 +114,15 @@ impl Driver {
         callbacks: Callbacks,
         runtime: Handle,
     ) -> Arc<Self> {
+        let dispatcher = Dispatcher::new(options.handler_patience);
+        let subscriptions = Subscriptions::new(dispatcher.clone(), options.event_queue);
         let origin = Instant::now();
         let timer = Arc::new(Notify::new());
         let driver = Arc::new(Self {
             core: Mutex::new(Core {
                 origin,
                 engine,
-                link: None,
+                links: Vec::new(),
                 armed: Time::NEVER,
                 timer: timer.clone(),
                 connecting: Vec::new(),
@@ -125,8 +135,8 @@ impl Driver {
             options,
             timer,
             state: watch::Sender::new(State::Disconnected),
-            dispatcher: Dispatcher::default(),
-            subscriptions: Subscriptions::default(),
+            dispatcher,
+            subscriptions,
         });
         driver.runtime.spawn(driver.clone().keep_time());
         driver
@@ -138,6 +148,11 @@ impl Driver {
 
     pub(super) fn state(&self) -> State {
         self.core.lock().engine.state()
+    }
+
+    pub(super) fn silence(&self) -> Option<std::time::Duration> {
+        let now = self.now();
+        self.core.lock().engine.silence(now)
     }
 
     /// Looks at the engine.
@@ -234,7 +249,9 @@ impl Driver {
                     }
                 }
                 Action::Notify(Notification::Event(request)) => {
-                    self.subscriptions.deliver(&self.dispatcher, *request);
+                    if let Err(overflow) = self.subscriptions.deliver(*request) {
+                        core.abandon_link(self.now(), overflow);
+                    }
                 }
                 Action::Notify(notification) => {
                     state_changed |= matches!(notification, Notification::StateChanged(_));
@@ -249,7 +266,7 @@ impl Driver {
             self.timer.notify_one();
         }
         if write {
-            pump::flush(&self.core, core);
+            self.write(core);
         } else {
             drop(core);
         }
@@ -265,14 +282,33 @@ impl Driver {
         }
     }
 
+    /// Writes what the links have to send.
+    fn write(&self, core: MutexGuard<'_, Core>) {
+        let (present, left) = match &core.links[..] {
+            [] => return,
+            [left @ .., present] => {
+                let id = |io: &LinkIo| io.writer.as_ref().map(Writer::id);
+                (id(present), left.iter().filter_map(id).collect::<Vec<_>>())
+            }
+        };
+        match present {
+            Some(id) => pump::flush(&self.core, core, id),
+            None => drop(core),
+        }
+        for id in left {
+            pump::flush(&self.core, self.core.lock(), id);
+        }
+    }
+
     fn open(self: &Arc<Self>, core: &mut Core, link: LinkId, endpoint: usize) {
         let task = self
             .runtime
             .spawn(self.clone().run_link(link, endpoint, core.token.clone()));
-        core.link = Some(LinkIo {
+        core.links.push(LinkIo {
             id: link,
             task: task.abort_handle(),
             writer: None,
+            stuck_at: None,
         });
     }
 
@@ -296,13 +332,16 @@ impl Driver {
         let ((token, (mut reader, writer)), key) = match tokio::try_join!(opened, key) {
             Ok(opened) => opened,
             Err(error) => {
-                return self.input(|engine, now| engine.link_failed(now, link, error));
+                let mut core = self.core.lock();
+                core.take_link(link);
+                core.engine.link_failed(self.now(), link, error);
+                return self.settle(core, true);
             }
         };
         tracing::debug!(%endpoint, "connected");
         {
             let mut core = self.core.lock();
-            match core.link.as_mut().filter(|io| io.id == link) {
+            match core.links.iter_mut().find(|io| io.id == link) {
                 Some(io) => io.writer = Some(writer),
                 None => return,
             }
@@ -316,7 +355,7 @@ impl Driver {
         tracing::debug!(%endpoint, ?loss, "connection lost");
         let now = self.now();
         let mut core = self.core.lock();
-        let io = core.link.take_if(|io| io.id == link);
+        let io = core.take_link(link);
         let unsent = io
             .and_then(|io| io.writer)
             .map_or(0, |writer| writer.unsent());
@@ -349,6 +388,7 @@ impl Driver {
     fn take_in(self: &Arc<Self>, link: LinkId, reader: &mut Reader) -> Result<bool, Ending> {
         let now = self.now();
         let mut core = self.core.lock();
+        core.engine.heard(now, link);
         let ended = loop {
             match reader.next_frame() {
                 Ok(Some(body)) => core.engine.receive(now, link, body),
@@ -382,7 +422,11 @@ impl Driver {
                     }
                 }
             }
-            self.input(Engine::tick);
+            let now = self.now();
+            let mut core = self.core.lock();
+            core.look_at_writers(now);
+            core.engine.tick(now);
+            self.settle(core, true);
         }
     }
 
@@ -414,8 +458,43 @@ impl Driver {
 }
 
 impl Core {
+    /// Drops the present link for a reason of our own; it counts as lost.
+    fn abandon_link(&mut self, now: Time, reason: Error) {
+        let Some(id) = self.engine.open_link() else {
+            return;
+        };
+        let Some(mut io) = self.take_link(id) else {
+            return;
+        };
+        let unsent = io.writer.as_mut().map_or(0, |writer| {
+            let unsent = writer.unsent();
+            writer.farewell("Client disconnecting");
+            unsent
+        });
+        io.task.abort();
+        self.engine
+            .link_lost(now, id, Loss::Dropped(reason), unsent);
+    }
+
+    fn take_link(&mut self, link: LinkId) -> Option<LinkIo> {
+        let at = self.links.iter().position(|io| io.id == link)?;
+        Some(self.links.remove(at))
+    }
+
+    /// A server that takes what has been waiting for it lives.
+    fn look_at_writers(&mut self, now: Time) {
+        for io in &mut self.links {
+            let Some(writer) = &io.writer else { continue };
+            let written = writer.written();
+            if io.stuck_at.is_some_and(|before| written > before) {
+                self.engine.heard(now, io.id);
+            }
+            io.stuck_at = (writer.pending() > 0).then_some(written);
+        }
+    }
+
     fn close_link(&mut self, link: LinkId) {
-        if let Some(mut io) = self.link.take_if(|io| io.id == link) {
+        if let Some(mut io) = self.take_link(link) {
             if let Some(writer) = &mut io.writer {
                 writer.farewell("Client disconnecting");
             }

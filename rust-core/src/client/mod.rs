@@ -8,24 +8,28 @@ mod callbacks;
 mod driver;
 mod events;
 mod key;
+mod naming;
 mod retry;
 mod service;
+mod subscribe;
 mod token;
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
 pub use self::builder::ClientBuilder;
 pub use self::callbacks::RetryNotice;
 use self::driver::{Completion, Driver};
-pub use self::events::{DEFAULT_EVENT_QUEUE, Subscription};
+pub use self::events::{Subscription, SubscriptionStats};
+use self::naming::Naming;
+pub use self::naming::{MethodLookup, TypeNameForm};
 pub use self::retry::RetryPolicy;
-pub use self::service::{
-    CallBuilder, CancelHandle, EventArgs, EventStream, PreparedMethod, Service, TypedCall,
-};
+pub use self::service::{CallBuilder, CancelHandle, PreparedMethod, Service, TypedCall};
+pub use self::subscribe::{EventArgs, EventStream, SubscribeBuilder};
 use crate::codec::Codec;
 use crate::contract::Contract;
 use crate::dispatcher::Dispatcher;
@@ -43,6 +47,7 @@ pub struct Client(Arc<Shared>);
 pub(crate) struct Shared {
     driver: Arc<Driver>,
     codec: Codec,
+    naming: Naming,
     policy: RetryPolicy,
 }
 
@@ -65,10 +70,11 @@ impl Client {
         ClientBuilder::new(endpoint)
     }
 
-    fn new(driver: Arc<Driver>, codec: Codec, policy: RetryPolicy) -> Self {
+    fn new(driver: Arc<Driver>, codec: Codec, naming: Naming, policy: RetryPolicy) -> Self {
         Self(Arc::new(Shared {
             driver,
             codec,
+            naming,
             policy,
         }))
     }
@@ -131,6 +137,11 @@ impl Client {
     /// What the client has done and does.
     pub fn stats(&self) -> EngineStats {
         self.0.driver.with_engine(Engine::stats)
+    }
+
+    /// How long ago the server gave its last sign of life; `None` without a link.
+    pub fn silence(&self) -> Option<Duration> {
+        self.0.driver.silence()
     }
 
     /// What the server said about itself; `None` without a link.

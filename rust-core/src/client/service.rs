@@ -1,6 +1,5 @@
 //! Calls and events of one contract.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -8,19 +7,23 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
+use hashbrown::HashMap;
 use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::{Client, Completion, DEFAULT_EVENT_QUEUE, PendingCall, Subscription};
-use crate::arguments::{FromArguments, IntoArguments};
-use crate::codec::{Codec, Value};
-use crate::contract::{Contract, Event, Method};
+use super::naming::{MethodLookup, Naming};
+use super::{
+    Client, Completion, EventArgs, EventStream, PendingCall, SubscribeBuilder, Subscription,
+};
+use crate::arguments::IntoArguments;
+use crate::codec::Codec;
+use crate::contract::{Contract, Method};
 use crate::error::{Error, Result};
 use crate::resilience::engine::{Answer, CallSpec, Timeout};
 use crate::resilience::retry::Repeat;
-use crate::wire::{Arguments, Request};
+use crate::wire::extension::MAX_TRACE_CONTEXT;
+use crate::wire::{Arguments, TypeNames};
 
 /// Lines remembered per service; a program has as many as it has calls in its text.
 const MAX_PREPARED: usize = 4096;
@@ -30,6 +33,8 @@ const MAX_PREPARED: usize = 4096;
 pub struct PreparedMethod {
     method: Method,
     name: Arc<str>,
+    /// The names that a call carries, unless it is made otherwise than the client's others.
+    types: Option<Arc<TypeNames>>,
     repeat: Repeat,
 }
 
@@ -75,6 +80,9 @@ impl Service {
     /// let sum: i32 = echo.call("int Add(int, int)", (2, 3)).await?;
     /// # Ok(()) }
     /// ```
+    ///
+    /// Of a generic method the line gives the type arguments, as `int Echo<int>(int value)` or
+    /// `T Echo<T>(T value) where T = int`.
     pub fn call<R>(&self, method: &str, arguments: impl IntoArguments) -> CallBuilder<'_, R> {
         let spec = arguments.into_json().and_then(|json| {
             let prepared = self.prepare(method)?;
@@ -119,9 +127,16 @@ impl Service {
         let method = self
             .contract
             .method(line)
-            .map_err(|e| Error::invalid_argument(format!("method \"{line}\": {e}")))?;
+            .map_err(|e| wrong_line(line, &e))?;
+        method.check_closed().map_err(|e| wrong_line(line, &e))?;
         let prepared = PreparedMethod {
             name: method.name().into(),
+            types: self
+                .client
+                .0
+                .naming
+                .names(&method)
+                .map_err(|e| wrong_line(line, &e))?,
             repeat: self.client.0.policy.repeat(&self.contract, &method)?,
             method,
         };
@@ -140,45 +155,40 @@ impl Service {
 
     /// Calls `handler` for each event, in order, on the client's callback thread. Named by its line
     /// (or, where the contract lists it, its name). Ends when the subscription is dropped.
+    ///
+    /// # Errors
+    /// When the line is wrong, or not one of the contract's.
     pub fn on_event(
         &self,
         event: &str,
         handler: impl Fn(EventArgs) + Send + Sync + 'static,
     ) -> Result<Subscription> {
-        let event = self.event(event)?;
-        let codec = self.client.0.codec;
-        let (id, name) = (event.contract_id(), event.name().to_owned());
-        let driver = &self.client.0.driver;
-        Ok(driver
-            .subscriptions
-            .handle(id, &name, DEFAULT_EVENT_QUEUE, move |request| {
-                handler(EventArgs {
-                    event: event.clone(),
-                    codec,
-                    request,
-                });
-            }))
+        Ok(self.subscribe([event])?.handler(handler))
     }
 
     /// The events as a stream, in order.
+    ///
+    /// # Errors
+    /// As [`on_event`](Self::on_event).
     pub fn events(&self, event: &str) -> Result<EventStream> {
-        let event = self.event(event)?;
-        let driver = &self.client.0.driver;
-        let subscription =
-            driver
-                .subscriptions
-                .stream(event.contract_id(), event.name(), DEFAULT_EVENT_QUEUE);
-        Ok(EventStream {
-            subscription,
-            event,
-            codec: self.client.0.codec,
-        })
+        Ok(self.subscribe([event])?.stream())
     }
 
-    fn event(&self, line: &str) -> Result<Event> {
-        self.contract
-            .event(line)
-            .map_err(|e| Error::invalid_argument(format!("event \"{line}\": {e}")))
+    /// Begins a subscription with options, or to several events of the contract: they share one
+    /// queue, and come in the order in which they were raised.
+    ///
+    /// # Errors
+    /// As [`on_event`](Self::on_event); and without any event.
+    pub fn subscribe<'e>(
+        &self,
+        events: impl IntoIterator<Item = &'e str>,
+    ) -> Result<SubscribeBuilder> {
+        let events = events.into_iter().map(|line| {
+            self.contract
+                .event(line)
+                .map_err(|e| Error::invalid_argument(format!("event \"{line}\": {e}")))
+        });
+        SubscribeBuilder::new(&self.client, events.collect::<Result<_>>()?)
     }
 }
 
@@ -190,6 +200,8 @@ pub struct CallBuilder<'a, R> {
     timeout: Timeout,
     repeat: Option<Repeat>,
     invocation_id: Option<Uuid>,
+    lookup: Option<MethodLookup>,
+    trace_context: Option<Arc<[u8]>>,
     result: PhantomData<fn() -> R>,
 }
 
@@ -201,6 +213,8 @@ impl<'a, R> CallBuilder<'a, R> {
             timeout: Timeout::Default,
             repeat: None,
             invocation_id: None,
+            lookup: None,
+            trace_context: None,
             result: PhantomData,
         }
     }
@@ -234,6 +248,26 @@ impl<'a, R> CallBuilder<'a, R> {
     /// process later. Must not be nil.
     pub fn invocation_id(mut self, id: Uuid) -> Self {
         self.invocation_id = Some(id);
+        self
+    }
+
+    /// How this call says which method it means. Default as the client is set.
+    pub fn lookup(mut self, lookup: MethodLookup) -> Self {
+        self.lookup = Some(lookup);
+        self
+    }
+
+    /// What the tracing of the server's handler is to know, as W3C's `traceparent`; opaque to this
+    /// library. Reaches libwitrpc servers only. At most 1,024 bytes: more is an error.
+    pub fn trace_context(mut self, context: impl AsRef<[u8]>) -> Self {
+        let context = context.as_ref();
+        if context.len() > MAX_TRACE_CONTEXT {
+            self.call = Err(Error::invalid_argument(format!(
+                "a trace context of {} bytes: it may have {MAX_TRACE_CONTEXT}",
+                context.len()
+            )));
+        }
+        self.trace_context = Some(context.into());
         self
     }
 
@@ -297,16 +331,24 @@ impl<'a, R> CallBuilder<'a, R> {
     }
 
     fn spec(self) -> Result<(Method, CallSpec)> {
-        let (prepared, arguments) = self.call?;
+        let (mut prepared, arguments) = self.call?;
+        let mut naming = self.service.client.0.naming;
+        if let Some(lookup) = self.lookup {
+            naming = Naming { lookup, ..naming };
+            prepared.types = naming
+                .names(&prepared.method)
+                .map_err(|e| wrong_line(&prepared.method.to_string(), &e))?;
+        }
         let spec = CallSpec {
             contract_id: prepared.method.contract_id(),
-            method_id: prepared.method.method_id(),
+            method_id: naming.id(&prepared.method),
             method_name: prepared.name,
             arguments,
-            types: None,
+            types: prepared.types,
             repeat: self.repeat.unwrap_or(prepared.repeat),
             invocation_id: self.invocation_id,
             timeout: self.timeout,
+            trace_context: self.trace_context,
         };
         Ok((prepared.method, spec))
     }
@@ -360,6 +402,10 @@ impl<R: DeserializeOwned> Future for TypedCall<R> {
     }
 }
 
+fn wrong_line(line: &str, what: &dyn std::fmt::Display) -> Error {
+    Error::invalid_argument(format!("method \"{line}\": {what}"))
+}
+
 /// Decodes a result to JSON text.
 fn decode_json(codec: Codec, method: &Method, answer: &Answer) -> Result<String> {
     let data = answer.data.as_deref().unwrap_or_default();
@@ -389,76 +435,5 @@ impl CancelHandle {
         if let Some(key) = self.key {
             self.driver.cancel(key);
         }
-    }
-}
-
-/// The arguments of one event.
-pub struct EventArgs {
-    event: Event,
-    codec: Codec,
-    request: Arc<Request>,
-}
-
-impl EventArgs {
-    /// Name of the event.
-    pub fn name(&self) -> &str {
-        self.event.name()
-    }
-
-    /// The encoded arguments; an empty one is null.
-    pub fn blobs(&self) -> Vec<Bytes> {
-        let blobs = self.request.parameters.iter().flatten();
-        blobs.map(|blob| blob.clone().unwrap_or_default()).collect()
-    }
-
-    /// The arguments by the types of the contract.
-    pub fn values(&self) -> Result<Vec<Value>> {
-        self.event
-            .decode_args(self.codec, &self.blobs(), &[])
-            .map_err(|e| {
-                Error::new(
-                    crate::ErrorCode::Protocol,
-                    format!("event {} can't be read", self.event.name()),
-                )
-                .with_details(Some(e.to_string()))
-            })
-    }
-
-    /// The arguments as a JSON array.
-    pub fn json(&self) -> Result<String> {
-        let values = self.values()?;
-        self.event
-            .args_to_json(&values)
-            .map_err(|e| Error::new(crate::ErrorCode::Protocol, e.to_string()))
-    }
-
-    /// The arguments as a tuple.
-    pub fn get<A: FromArguments>(&self) -> Result<A> {
-        A::from_json(&self.json()?)
-            .map_err(|e| Error::invalid_argument(format!("event {}: {e}", self.event.name())))
-    }
-}
-
-/// Events of one kind, in order. Dropping it ends the subscription.
-pub struct EventStream {
-    subscription: Subscription,
-    event: Event,
-    codec: Codec,
-}
-
-impl EventStream {
-    /// The next event; `None` once the client is closed. Cancelling the future loses nothing.
-    pub async fn next(&mut self) -> Option<EventArgs> {
-        let request = self.subscription.next().await?;
-        Some(EventArgs {
-            event: self.event.clone(),
-            codec: self.codec,
-            request,
-        })
-    }
-
-    /// Events that were dropped because they were not taken in time: the oldest ones.
-    pub fn dropped(&self) -> u64 {
-        self.subscription.dropped()
     }
 }

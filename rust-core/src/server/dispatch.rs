@@ -1,6 +1,6 @@
 //! From a request to its answer: token, method, arguments, room, repetition, handler.
 //!
-//! Owns the order of those checks. What refuses a call before its handler began is not remembered,
+//! Owns the order of those checks, and which running calls may be taken back by whom. What refuses a call before its handler began is not remembered,
 //! nor is a handler's own refusal for load (status 503); everything else that happened is.
 
 use std::collections::hash_map::DefaultHasher;
@@ -18,18 +18,21 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
+use super::cancellation::CancellationToken;
 use super::connection::Connection;
 use super::handler::{CallContext, Execution, Fault, Handler, HandlerFuture};
+use super::inbox::Arrived;
+use super::lookup::Services;
 use super::publish::Publisher;
-use super::service::{Registered, Services};
 use super::validator::{Checked, Credentials, Validator, Verdict};
 use crate::codec::{Codec, CodecError, Value};
+use crate::contract::Method;
 use crate::resilience::dedup::{
     Admission, CallId, DedupOptions, DedupStats, Numbered, Table, Ticket,
 };
 use crate::time::Time;
-use crate::wire::extension::{Extension, Reach};
-use crate::wire::{Request, Response, status};
+use crate::wire::extension::{Capabilities, Extension, Reach};
+use crate::wire::{Response, status};
 
 /// What a server has done and does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,6 +44,11 @@ pub struct ServerStats {
     pub running: usize,
     /// Handlers ever begun.
     pub executed: u64,
+    /// Events that were dropped because a client did not read as fast as they came, each counted
+    /// for each such client.
+    pub events_dropped: u64,
+    /// Connections that were closed because their clients did not read their events.
+    pub slow_clients_closed: u64,
     /// The memory of calls.
     pub dedup: DedupStats,
 }
@@ -53,6 +61,21 @@ struct Waiter {
     id: Uuid,
 }
 
+/// The table of calls, and the tokens of those that run, by their tickets.
+struct Memory {
+    table: Table<Waiter>,
+    tokens: Vec<CancellationToken>,
+}
+
+impl Memory {
+    /// A call has ended: nobody can join it any more.
+    fn forget_token(&mut self, ticket: Ticket) {
+        if let Some(token) = self.tokens.get_mut(ticket.index()) {
+            *token = CancellationToken::default();
+        }
+    }
+}
+
 /// See the [module](self).
 pub(super) struct Dispatch {
     pub(super) services: Services,
@@ -62,12 +85,15 @@ pub(super) struct Dispatch {
     pub(super) publisher: Publisher,
     max_in_flight: usize,
     retry_after: Duration,
-    table: Mutex<Table<Waiter>>,
+    memory: Mutex<Memory>,
     origin: Instant,
     epoch: u64,
     running: AtomicUsize,
     executed: AtomicU64,
+    /// Who can't be told that the server stops is refused.
     draining: AtomicBool,
+    /// Everybody is.
+    closed: AtomicBool,
     idle: Notify,
 }
 
@@ -93,12 +119,16 @@ impl Dispatch {
             publisher: options.publisher,
             max_in_flight: options.max_in_flight,
             retry_after: options.retry_after,
-            table: Mutex::new(Table::new(options.dedup)),
+            memory: Mutex::new(Memory {
+                table: Table::new(options.dedup),
+                tokens: Vec::new(),
+            }),
             origin: Instant::now(),
             epoch: rand::random(),
             running: AtomicUsize::new(0),
             executed: AtomicU64::new(0),
             draining: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
             idle: Notify::new(),
         }
     }
@@ -109,7 +139,7 @@ impl Dispatch {
 
     /// What a libwitrpc client is told of the memory of calls.
     pub(super) fn reach(&self) -> Option<Reach> {
-        let hold = self.table.lock().options().hold;
+        let hold = self.memory.lock().table.options().hold;
         Some(Reach {
             epoch: self.epoch,
             hold_ms: u64::try_from(hold.as_millis()).unwrap_or(u64::MAX),
@@ -121,16 +151,27 @@ impl Dispatch {
             connections: 0,
             running: self.running.load(Ordering::Relaxed),
             executed: self.executed.load(Ordering::Relaxed),
-            dedup: self.table.lock().stats(),
+            events_dropped: 0,
+            slow_clients_closed: 0,
+            dedup: self.memory.lock().table.stats(),
         }
     }
 
-    /// Refuses new calls from now on.
+    /// Refuses new calls from now on, but for those of clients that are told to make no more.
     pub(super) fn drain(&self) {
         self.draining.store(true, Ordering::SeqCst);
     }
 
-    /// Waits until no handler runs. After [`drain`](Self::drain) none will begin.
+    /// Refuses theirs, too.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::SeqCst)
+    }
+
+    /// Waits until no handler runs. After [`close`](Self::close) none will begin.
     pub(super) async fn idle(&self) {
         loop {
             let notified = self.idle.notified();
@@ -147,14 +188,14 @@ impl Dispatch {
     pub(super) async fn accept(
         self: Arc<Self>,
         connection: &Arc<Connection>,
-        id: Uuid,
-        request: Request,
+        arrived: Arrived,
         verdict: Option<Verdict>,
     ) {
+        let id = arrived.id;
         // Counted before it is asked whether the server is stopping: so either it is refused, or who
         // stops the server waits for it.
         let running = Running::begin(self.clone());
-        let call = match self.admit(connection, id, request, verdict) {
+        let call = match self.admit(connection, arrived, verdict) {
             Ok(Some(call)) => call,
             Ok(None) => return,
             Err(fault) => {
@@ -164,11 +205,13 @@ impl Dispatch {
         };
         self.executed.fetch_add(1, Ordering::Relaxed);
         connection.call_began();
+        let cancellation = call.context.cancellation.clone();
         let mut work = Box::pin(running.run(connection.clone(), call));
         // The first step is made here: that is what makes handlers begin in order, and what spares
         // a quick one a task of its own.
         let pending = std::future::poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx).is_pending()));
         if pending.await {
+            connection.may_be_cancelled(id, cancellation);
             tokio::spawn(work);
         }
     }
@@ -177,10 +220,10 @@ impl Dispatch {
     fn admit(
         &self,
         connection: &Arc<Connection>,
-        id: Uuid,
-        request: Request,
+        arrived: Arrived,
         verdict: Option<Verdict>,
     ) -> Result<Option<Call>, Fault> {
+        let request = &arrived.request;
         let principal = match verdict {
             Some(Verdict::Accepted(principal)) if request.token.is_some() => principal,
             Some(_) => {
@@ -192,16 +235,19 @@ impl Dispatch {
             }
             None => return Err(Fault::overloaded("The check of the token took too long")),
         };
-        let found = self.services.find(&request)?;
+        let found = self.services.find(request)?;
         let blobs: Vec<Bytes> = request
             .parameters
             .iter()
             .flatten()
             .map(|blob| blob.clone().unwrap_or_default())
             .collect();
-        let digest = digest(&found, &blobs);
+        let digest = digest(&found.method, &blobs);
         let decoded = match &found.handler {
-            Handler::Blobs(_) => Ok(Input::Blobs(blobs)),
+            Handler::Blobs(_) => found
+                .method
+                .check_count(blobs.len())
+                .map(|()| Input::Blobs(blobs)),
             Handler::Json(_) => found
                 .method
                 .decode_args_json(self.codec, &blobs)
@@ -212,35 +258,45 @@ impl Dispatch {
                 .map(Input::Values),
         };
         let input = decoded.map_err(|e| Fault::bad_request(e.to_string()))?;
+        let peer = connection.peer_info();
+        let cancellation = match peer.capabilities.has(Capabilities::CANCELLATION) {
+            true => CancellationToken::of(connection.party()),
+            false => CancellationToken::default(),
+        };
         let ticket = if request.invocation_id.is_nil() {
-            self.check_room()?;
+            self.check_room(connection, &arrived)?;
             None
         } else {
-            match self.remember(connection, id, &request, principal.clone(), digest)? {
+            let principal = principal.clone();
+            match self.remember(connection, &arrived, principal, digest, &cancellation)? {
                 Some(ticket) => Some(ticket),
                 None => return Ok(None),
             }
         };
+        let trace_context = arrived.fields.trace_context.map(Into::into);
         Ok(Some(Call {
-            id,
+            id: arrived.id,
             ticket,
             input,
-            handler: found.handler.clone(),
+            handler: found.handler,
             context: CallContext {
-                method: found.method.clone(),
+                method: found.method,
                 invocation_id: request.invocation_id,
                 principal,
                 peer: connection.peer(),
                 connection_id: connection.id(),
                 connection: Arc::downgrade(connection),
                 publisher: self.publisher.clone(),
+                cancellation,
+                deadline: arrived.deadline,
+                trace_context,
             },
         }))
     }
 
     /// The answer of a call that did not begin. A libwitrpc client is told when to come back.
     fn refusal(&self, connection: &Connection, response: &Response) -> Bytes {
-        if response.status != status::TRANSPORT_ERROR || !connection.peer_info().deduplicates {
+        if response.status != status::TRANSPORT_ERROR || !connection.peer_info().deduplicates() {
             return encode(response);
         }
         let ms = u32::try_from(self.retry_after.as_millis()).unwrap_or(u32::MAX);
@@ -254,13 +310,19 @@ impl Dispatch {
         })
     }
 
-    fn check_room(&self) -> Result<(), Fault> {
-        if self.draining.load(Ordering::SeqCst) {
+    fn check_room(&self, connection: &Connection, arrived: &Arrived) -> Result<(), Fault> {
+        let draining = self.is_draining();
+        if draining && (self.closed.load(Ordering::SeqCst) || !connection.may_not_know()) {
             return Err(Fault::overloaded("The server is stopping"));
         }
         // The call in question is one of them.
         if self.running.load(Ordering::SeqCst) > self.max_in_flight {
             return Err(Fault::overloaded("The server has too many calls running"));
+        }
+        if arrived.is_over() {
+            return Err(Fault::overloaded(
+                "The call's time was over before it could begin",
+            ));
         }
         Ok(())
     }
@@ -269,31 +331,44 @@ impl Dispatch {
     fn remember(
         &self,
         connection: &Arc<Connection>,
-        id: Uuid,
-        request: &Request,
+        arrived: &Arrived,
         principal: Arc<str>,
         digest: u64,
+        token: &CancellationToken,
     ) -> Result<Option<Ticket>, Fault> {
-        let fields = request.extension.as_deref().and_then(Extension::decode);
-        let fields = fields.unwrap_or_default();
+        let (id, fields) = (arrived.id, &arrived.fields);
         let call = CallId {
             principal,
-            invocation: request.invocation_id,
-            numbered: numbered(connection, &fields),
+            invocation: arrived.request.invocation_id,
+            numbered: numbered(connection, fields),
             repeated: fields.attempt.is_some_and(|attempt| attempt > 1),
         };
         let waiter = Waiter {
             connection: Arc::downgrade(connection),
             id,
         };
-        let room = self.check_room();
-        let mut table = self.table.lock();
+        let room = self.check_room(connection, arrived);
+        let mut memory = self.memory.lock();
+        let Memory { table, tokens } = &mut *memory;
         let now = Time::from_origin(self.origin.elapsed());
         match table.begin(now, &call, digest, waiter, room.is_ok()) {
-            Admission::New(ticket) => Ok(Some(ticket)),
-            Admission::Attached => Ok(None),
+            Admission::New(ticket) => {
+                if tokens.len() <= ticket.index() {
+                    tokens.resize_with(ticket.index() + 1, CancellationToken::default);
+                }
+                tokens[ticket.index()] = token.clone();
+                Ok(Some(ticket))
+            }
+            Admission::Attached => {
+                let running = table.ticket(&call.principal, call.invocation);
+                if let Some(token) = running.and_then(|ticket| tokens.get(ticket.index())) {
+                    token.join(connection.party());
+                    connection.may_be_cancelled(id, token.clone());
+                }
+                Ok(None)
+            }
             Admission::Replay(answer) => {
-                drop(table);
+                drop(memory);
                 connection.respond(id, &marked_as_replay(connection, &answer));
                 Ok(None)
             }
@@ -315,7 +390,11 @@ impl Dispatch {
         response: &Response,
     ) {
         // Forgotten before it is said: whoever hears of it may come back at once.
-        let twins = ticket.map(|ticket| self.table.lock().abandon(ticket));
+        let twins = ticket.map(|ticket| {
+            let mut memory = self.memory.lock();
+            memory.forget_token(ticket);
+            memory.table.abandon(ticket)
+        });
         connection.respond(id, &self.refusal(connection, response));
         for twin in twins.into_iter().flatten() {
             if let Some(connection) = twin.connection.upgrade() {
@@ -398,7 +477,9 @@ impl Running {
         let twins = match ticket {
             Some(ticket) => {
                 let now = Time::from_origin(dispatch.origin.elapsed());
-                dispatch.table.lock().finish(now, ticket, &answer)
+                let mut memory = dispatch.memory.lock();
+                memory.forget_token(ticket);
+                memory.table.finish(now, ticket, &answer)
             }
             None => Vec::new(),
         };
@@ -476,10 +557,10 @@ fn numbered(connection: &Connection, fields: &Extension) -> Option<Numbered> {
 }
 
 /// Stands for a method and its arguments.
-fn digest(found: &Registered, blobs: &[Bytes]) -> u64 {
+fn digest(method: &Method, blobs: &[Bytes]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    match found.method.method_id() {
-        0 => found.method.to_string().hash(&mut hasher),
+    match method.method_id() {
+        0 => (method.contract_id(), method.to_string()).hash(&mut hasher),
         id => id.hash(&mut hasher),
     }
     blobs.hash(&mut hasher);
@@ -494,7 +575,7 @@ fn encode(response: &Response) -> Bytes {
 
 /// Tells a libwitrpc client that an answer comes from memory.
 fn marked_as_replay(connection: &Connection, answer: &Bytes) -> Bytes {
-    if !connection.peer_info().deduplicates {
+    if !connection.peer_info().deduplicates() {
         return answer.clone();
     }
     match Response::decode(answer) {

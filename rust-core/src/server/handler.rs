@@ -3,14 +3,16 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use uuid::Uuid;
 
+use super::cancellation::CancellationToken;
 use super::connection::Connection;
 use super::publish::Publisher;
 use crate::codec::Value;
-use crate::contract::Method;
+use crate::contract::{Method, Type};
 use crate::error::OUTCOME_UNKNOWN_TEXT;
 use crate::transport::PeerAddr;
 use crate::wire::{Response, status};
@@ -25,12 +27,20 @@ pub struct CallContext {
     pub(super) connection_id: Uuid,
     pub(super) connection: Weak<Connection>,
     pub(super) publisher: Publisher,
+    pub(super) cancellation: CancellationToken,
+    pub(super) deadline: Option<Instant>,
+    pub(super) trace_context: Option<Arc<[u8]>>,
 }
 
 impl CallContext {
-    /// The method called.
+    /// The method called, a generic one with its type arguments.
     pub fn method(&self) -> &Method {
         &self.method
+    }
+
+    /// The type arguments of a generic method, in order; else none.
+    pub fn type_arguments(&self) -> &[Type] {
+        self.method.generic_args()
     }
 
     /// Stable over the attempts of one call; nil from a client that switched de-duplication off.
@@ -64,10 +74,71 @@ impl CallContext {
         }
     }
 
+    /// Says whether the caller still wants the answer. A handler that takes long should look at it,
+    /// or wait for it beside its work:
+    ///
+    /// ```
+    /// # use witrpc::server::{CallContext, Fault};
+    /// # async fn work() -> i32 { 1 }
+    /// async fn handler(call: CallContext, _: ()) -> Result<i32, Fault> {
+    ///     tokio::select! {
+    ///         result = work() => Ok(result),
+    ///         () = call.cancellation().cancelled() => Err(Fault::cancelled()),
+    ///     }
+    /// }
+    /// ```
+    pub fn cancellation(&self) -> &CancellationToken {
+        &self.cancellation
+    }
+
+    /// When the caller gives up, as a libwitrpc client told with the call; `None` if it told
+    /// nothing or waits for ever. A call whose time is over before it could begin never does.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// How long the caller still waits: nothing once its time is over. Otherwise as
+    /// [`deadline`](Self::deadline).
+    pub fn remaining(&self) -> Option<Duration> {
+        let deadline = self.deadline?;
+        Some(deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// What the caller's tracing wants to be known here, as W3C's `traceparent`; only from libwitrpc
+    /// clients, and opaque to this library.
+    pub fn trace_context(&self) -> Option<&[u8]> {
+        self.trace_context.as_deref()
+    }
+
     /// Raises events. An event raised before the handler returns reaches the caller before the
     /// answer does.
     pub fn publisher(&self) -> &Publisher {
         &self.publisher
+    }
+
+    /// Raises events to the caller only: to the connection that the call came on.
+    pub fn caller(&self) -> Publisher {
+        self.publisher.to_connection(self.connection_id)
+    }
+
+    /// Raises events to all but the caller.
+    pub fn others(&self) -> Publisher {
+        self.publisher.to_all_except(&[self.connection_id])
+    }
+
+    /// Puts the caller's connection into a [group](super::Groups). If it has ended meanwhile,
+    /// nothing happens.
+    ///
+    /// # Errors
+    /// [`Overloaded`](crate::ErrorCode::Overloaded) when it is in 1,024 groups.
+    pub fn join(&self, group: &str) -> crate::Result<()> {
+        let groups = self.publisher.groups();
+        groups.add(self.connection_id, group).map(drop)
+    }
+
+    /// Takes the caller's connection out of a group, if it is in it.
+    pub fn leave(&self, group: &str) {
+        self.publisher.groups().remove(self.connection_id, group);
     }
 }
 
@@ -109,6 +180,11 @@ impl Fault {
             message: message.into(),
             details: None,
         }
+    }
+
+    /// The handler stopped because its caller took the call back (status 500).
+    pub fn cancelled() -> Self {
+        Self::new("The call was cancelled by its caller")
     }
 
     /// A status and texts of one's own. Status 503 means [`overloaded`](Self::overloaded).

@@ -41,6 +41,13 @@ async fn accept(socket: Arc<transport::Listener>, shared: Arc<Shared>) {
             Ok(incoming) => {
                 let clients = shared.connections.len();
                 let is_full = clients >= shared.limits.max_clients;
+                if !shared
+                    .connections
+                    .have_room(incoming.peer(), &shared.limits)
+                {
+                    tracing::debug!(peer = %incoming.peer(), "too many from this address");
+                    continue;
+                }
                 if is_full {
                     tracing::debug!(peer = %incoming.peer(), "too many clients");
                 }

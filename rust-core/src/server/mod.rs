@@ -4,28 +4,39 @@
 //! [session](crate::session), whether a call is a repetition by the
 //! [table](crate::resilience::dedup).
 
+mod addresses;
 mod builder;
+mod cancellation;
 mod connection;
 mod dispatch;
+mod groups;
 mod handler;
+mod inbox;
 mod listener;
+mod lookup;
+mod outbound;
 mod publish;
 mod service;
 mod validator;
+mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::builder::ServerBuilder;
+pub use self::cancellation::CancellationToken;
 use self::connection::Registry;
 use self::dispatch::Dispatch;
 pub use self::dispatch::ServerStats;
+pub use self::groups::{ConnectionContext, ConnectionInfo, Groups};
 pub use self::handler::{CallContext, Execution, Fault};
 use self::listener::Listener;
 pub use self::publish::{EventTypeNames, Publisher};
 pub use self::service::ServiceBuilder;
 pub use self::validator::{Credentials, Verdict};
 use crate::error::Result;
+use crate::event_queue::EventQueueOptions;
+use crate::session::KeepAliveOptions;
 use crate::transport::{self, Endpoint, PeerAddr, TransportOptions};
 
 /// Limits of a server.
@@ -38,9 +49,23 @@ pub struct ServerLimits {
     /// Largest message accepted from a connection that is not authorised yet, in bytes. Default
     /// 64 KiB.
     pub max_handshake_frame: usize,
-    /// Calls of one connection that run at the same time; beyond it nothing more is read from that
-    /// connection. 1 means one after another, as WitRPC does it. Default 256.
+    /// Bytes of all messages accepted from a connection until it is authorised. Default 128 KiB: an
+    /// initialization and an authorization of the largest size.
+    pub max_handshake_bytes: usize,
+    /// Connections at the same time from one address (of IPv6: from one /64 network), authorised or
+    /// not; one more is closed at once. 0 = no limit of its own, which is the default: many clients
+    /// may come from behind one address.
+    pub max_clients_per_address: usize,
+    /// The same for connections that are not authorised yet. Default 1,000, a tenth of
+    /// [`max_clients`](Self::max_clients): who has no token can't take all places from one address.
+    pub max_strangers_per_address: usize,
+    /// Calls of one connection that run at the same time; more wait. 1 means one after another, as
+    /// WitRPC does it. Default 256.
     pub max_in_flight_per_connection: usize,
+    /// Bytes of calls of one connection that may wait for others to end; beyond it nothing more is
+    /// read from that connection. Default 1 MiB: some thousand small calls, so that cancellations
+    /// and pings behind them are heard.
+    pub max_waiting_bytes: usize,
     /// Calls of all connections that run at the same time; beyond it calls are refused with status
     /// 503. Default 65,536.
     pub max_in_flight: usize,
@@ -52,7 +77,21 @@ pub struct ServerLimits {
     /// Bytes that may wait for a client that does not read; beyond it the connection is closed.
     /// Default 64 MiB.
     pub max_unsent_bytes: usize,
+    /// Bytes a second at least of a message that a client has begun to send, and of what it is being
+    /// sent; who is slower over the [window](Self::rate_window) is closed. 0 = no such limit.
+    /// Default 240, as ASP.NET Core's web server has it. Of messages on their way in, those over
+    /// WebSockets are not measured.
+    pub min_rate: u32,
+    /// Time over which [`min_rate`](Self::min_rate) is measured. Default 30 s, as long as the
+    /// handshake may take.
+    pub rate_window: Duration,
+    /// How the death of a libwitrpc client is noticed that the network does not tell of; `None` = it
+    /// is never pinged.
+    pub keep_alive: Option<KeepAliveOptions>,
 }
+
+/// How long clients that were told to leave may take to hear it.
+const NOTICE: Duration = Duration::from_secs(5);
 
 impl Default for ServerLimits {
     fn default() -> Self {
@@ -60,11 +99,18 @@ impl Default for ServerLimits {
             max_clients: 10_000,
             max_frame: crate::wire::DEFAULT_MAX_FRAME,
             max_handshake_frame: 64 * 1024,
+            max_handshake_bytes: 128 * 1024,
+            max_clients_per_address: 0,
+            max_strangers_per_address: 1_000,
             max_in_flight_per_connection: 256,
+            max_waiting_bytes: 1024 * 1024,
             max_in_flight: 65_536,
             retry_after: Duration::from_secs(1),
             handshake_timeout: Some(Duration::from_secs(30)),
             max_unsent_bytes: 64 * 1024 * 1024,
+            min_rate: 240,
+            rate_window: Duration::from_secs(30),
+            keep_alive: Some(KeepAliveOptions::default()),
         }
     }
 }
@@ -79,6 +125,8 @@ pub struct Server {
 /// What the tasks of a server share.
 struct Shared {
     limits: ServerLimits,
+    /// Of each connection.
+    event_queue: EventQueueOptions,
     transport: TransportOptions,
     /// WitRPC's own encryption is on.
     encryption: bool,
@@ -100,8 +148,11 @@ impl Server {
 
     /// What it has done and does.
     pub fn stats(&self) -> ServerStats {
+        let (events_dropped, slow_clients_closed) = self.shared.connections.losses();
         ServerStats {
             connections: self.shared.connections.len(),
+            events_dropped,
+            slow_clients_closed,
             ..self.shared.dispatch.stats()
         }
     }
@@ -109,6 +160,17 @@ impl Server {
     /// Raises events; may be kept and used from anywhere.
     pub fn publisher(&self) -> Publisher {
         self.shared.publisher.clone()
+    }
+
+    /// The groups of its connections; may be kept and used from anywhere.
+    pub fn groups(&self) -> Groups {
+        self.shared.publisher.groups()
+    }
+
+    /// The connections that are authorised.
+    pub fn connections(&self) -> Vec<ConnectionInfo> {
+        let authorized = self.shared.connections.authorized();
+        authorized.iter().map(|c| c.info()).collect()
     }
 
     /// Addresses of the clients that are connected and authorised.
@@ -121,17 +183,25 @@ impl Server {
             .collect()
     }
 
-    /// Stops in order: accepts nothing and nobody any more, refuses new calls with status 503, lets
-    /// running ones finish and their answers leave, then closes the connections. What has not
-    /// finished after `limit` is abandoned.
+    /// Stops in order: accepts nobody any more, refuses new calls with status 503, lets running ones
+    /// finish and their answers leave, then closes the connections. What has not finished after
+    /// `limit` is abandoned.
+    ///
+    /// libwitrpc clients are told first, and have a moment (half of `limit`, at most 5 s) to begin no
+    /// call here any more; what they send until they have heard it is still run. So none of their
+    /// calls is refused.
     ///
     /// Returns true if everything finished.
     pub async fn stop(self, limit: Duration) -> bool {
         self.stop_listening();
-        self.shared.dispatch.drain();
+        let (connections, dispatch) = (&self.shared.connections, &self.shared.dispatch);
+        dispatch.drain();
+        connections.tell_to_leave();
         let finished = async {
-            self.shared.dispatch.idle().await;
-            self.shared.connections.close_all().await;
+            connections.have_heard(NOTICE.min(limit / 2)).await;
+            dispatch.close();
+            dispatch.idle().await;
+            connections.close_all().await;
         };
         tokio::time::timeout(limit, finished).await.is_ok()
     }

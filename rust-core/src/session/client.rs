@@ -5,13 +5,14 @@
 //! to the [engine](crate::resilience::engine).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
 use zeroize::Zeroize;
 
 use super::cover::Cover;
-use super::{PeerInfo, extension};
+use super::{MAX_PONGS, PeerInfo, extension};
 use crate::error::{Error, ErrorCode, Outcome, Result};
 use crate::security::{Channel, ClientKey, Keys, Role};
 use crate::wire::extension::{Capabilities, Extension};
@@ -53,6 +54,11 @@ pub struct Call<'a> {
     pub first_unfinished: u64,
     /// Which attempt it is, where an earlier one may have arrived and the call must not run twice.
     pub attempt: Option<u32>,
+    /// Time until its caller gives up.
+    pub remaining: Option<Duration>,
+    /// What the handler's tracing is told, at most
+    /// [`MAX_TRACE_CONTEXT`](wire::extension::MAX_TRACE_CONTEXT) bytes.
+    pub trace_context: Option<&'a [u8]>,
 }
 
 /// What a frame meant.
@@ -66,6 +72,10 @@ pub enum Received {
     Answer(Slot, Result<(Response, Extension)>),
     /// An event.
     Event(Request),
+    /// The answer to a [ping](ClientSession::ping).
+    Pong(u64),
+    /// The server will close the connection. It has been answered that no more requests come.
+    GoingAway,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +102,12 @@ pub struct ClientSession {
     output: BytesMut,
     /// Bytes ever put into `output`.
     produced: u64,
+    /// Silence that is taken for death.
+    patience: Option<Duration>,
+    /// Pongs in `output`.
+    pongs: u32,
+    /// The server was told that no more requests come.
+    leaving: bool,
 }
 
 impl ClientSession {
@@ -126,6 +142,9 @@ impl ClientSession {
             key,
             output: BytesMut::new(),
             produced: 0,
+            patience: None,
+            pongs: 0,
+            leaving: false,
         };
         let announced = Extension {
             capabilities: Some(Capabilities::ALL),
@@ -144,6 +163,11 @@ impl ClientSession {
             request.encode(out)
         });
         session
+    }
+
+    /// Has a libwitrpc server told what silence is taken for death, when it is told the token.
+    pub fn set_patience(&mut self, patience: Option<Duration>) {
+        self.patience = patience;
     }
 
     /// What the server said about itself, from the moment it is authorised.
@@ -174,6 +198,7 @@ impl ClientSession {
 
     /// Takes all framed bytes that are to be sent.
     pub fn take_output(&mut self) -> BytesMut {
+        self.pongs = 0;
         self.output.split()
     }
 
@@ -185,22 +210,33 @@ impl ClientSession {
     /// Writes a request. Returns the position of its last byte in everything
     /// [produced](Self::produced).
     pub fn request(&mut self, slot: Slot, call: &Call<'_>) -> u64 {
-        let mut buffer = [0; 64];
-        let says_more = call.number.is_some() || call.attempt.is_some();
-        let extension = (self.peer.deduplicates && says_more).then(|| {
-            let fields = Extension {
-                call_number: call.number,
-                first_unfinished: call.number.map(|_| call.first_unfinished),
-                attempt: call.attempt,
-                ..Extension::default()
-            };
+        let capabilities = self.peer.capabilities;
+        let numbered = capabilities.has(Capabilities::DEDUPLICATION);
+        let explained = capabilities.has(Capabilities::CALL_CONTEXT);
+        let number = call.number.filter(|_| numbered);
+        let fields = Extension {
+            call_number: number,
+            first_unfinished: number.map(|_| call.first_unfinished),
+            attempt: call.attempt.filter(|_| numbered),
+            remaining_ms: call.remaining.filter(|_| explained).map(milliseconds),
+            trace_context: call.trace_context.filter(|_| explained).map(Into::into),
+            ..Extension::default()
+        };
+        let (mut buffer, mut long) = ([0; 64], Vec::new());
+        let extension = if fields == Extension::default() {
+            None
+        } else if fields.trace_context.is_some() {
+            fields.encode_to(&mut long);
+            Some(&long[..])
+        } else {
             let mut writer = SliceWriter {
                 buffer: &mut buffer,
                 len: 0,
             };
             fields.encode_to(&mut writer);
-            writer.len
-        });
+            let len = writer.len;
+            Some(&buffer[..len])
+        };
         let id = self.message_id(slot);
         let token = std::mem::take(&mut self.token);
         let request = wire::Call {
@@ -211,11 +247,31 @@ impl ClientSession {
             invocation_id: call.invocation_id,
             contract_id: call.contract_id,
             method_id: call.method_id,
-            extension: extension.map(|len| &buffer[..len]),
+            extension,
         };
         self.send(id, Kind::REQUEST, |out| request.encode(out));
         self.token = token;
         self.produced
+    }
+
+    /// Takes a request back, if the server understands that: nobody waits for its answer any more.
+    pub fn cancel(&mut self, slot: Slot) {
+        if self.peer.capabilities.has(Capabilities::CANCELLATION) {
+            let id = self.message_id(slot);
+            self.tell(Kind::CANCELLATION, |fields| fields.cancels = Some(id));
+        }
+    }
+
+    /// Asks the server for a sign of life, if it understands that: a [`Received::Pong`].
+    pub fn ping(&mut self, number: u64) {
+        if self.can_ping() {
+            self.tell(Kind::PING, |fields| fields.ping = Some(number));
+        }
+    }
+
+    /// True if the server answers pings.
+    pub fn can_ping(&self) -> bool {
+        self.phase == Phase::Ready && self.peer.capabilities.has(Capabilities::PING)
     }
 
     /// Takes in one frame body. An error ends the connection; its code says whether another try
@@ -251,8 +307,48 @@ impl ClientSession {
                 Some(slot) => Received::Answer(slot, Self::answer(data)),
                 None => Received::Nothing,
             }),
+            (Phase::Ready, Kind::PING | Kind::PONG | Kind::GOING_AWAY) => Ok(self.told(kind, data)),
             _ => Ok(Received::Nothing),
         }
+    }
+
+    /// A message of a libwitrpc server. What does not parse, and what a server that has announced
+    /// nothing says, is ignored.
+    fn told(&mut self, kind: Kind, data: Option<Bytes>) -> Received {
+        let capabilities = self.peer.capabilities;
+        let Some(fields) = data.as_deref().and_then(Extension::decode) else {
+            return Received::Nothing;
+        };
+        match (kind, fields.ping) {
+            (Kind::GOING_AWAY, _) if capabilities.has(Capabilities::GOING_AWAY) => {
+                if !std::mem::replace(&mut self.leaving, true) {
+                    self.tell(Kind::GOING_AWAY, |_| {});
+                }
+                Received::GoingAway
+            }
+            (Kind::PONG, Some(number)) if capabilities.has(Capabilities::PING) => {
+                Received::Pong(number)
+            }
+            (Kind::PING, Some(number))
+                if capabilities.has(Capabilities::PING) && self.pongs < MAX_PONGS =>
+            {
+                self.pongs += 1;
+                self.tell(Kind::PONG, |fields| fields.ping = Some(number));
+                Received::Nothing
+            }
+            _ => Received::Nothing,
+        }
+    }
+
+    /// Sends a message that only libwitrpc servers understand.
+    fn tell(&mut self, kind: Kind, set: impl FnOnce(&mut Extension)) {
+        let mut fields = Extension::default();
+        set(&mut fields);
+        let id = self.message_id(Slot {
+            index: u32::MAX,
+            serial: 2,
+        });
+        self.send(id, kind, |out| fields.encode_to(out));
     }
 
     fn initialized(&mut self, data: Option<Bytes>) -> Result<Received> {
@@ -310,16 +406,16 @@ impl ClientSession {
         }
         response.symmetric_key.zeroize();
         response.vector.zeroize();
-        let announced = extension(response.extension.as_deref())
+        self.peer.capabilities = extension(response.extension.as_deref())
             .capabilities
             .unwrap_or_default();
-        self.peer.deduplicates = announced.has(Capabilities::DEDUPLICATION);
         self.phase = Phase::Authorizing;
         let request = AuthorizationRequest {
             token: Some(self.token.clone()),
-            extension: self.peer.deduplicates.then(|| {
+            extension: self.peer.deduplicates().then(|| {
                 let fields = Extension {
                     client_id: Some(self.client_id),
+                    patience_ms: self.patience.map(milliseconds),
                     ..Extension::default()
                 };
                 fields.encode().into()
@@ -410,6 +506,11 @@ fn refused(text: &str) -> Error {
 /// The peers do not agree on encryption.
 fn no_encryption(text: &str) -> Error {
     Error::new(ErrorCode::Encryption, text)
+}
+
+/// At least 1, so that what is left never looks like what is over.
+fn milliseconds(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1)
 }
 
 /// Writes into a fixed buffer: the extension of a request needs no allocation.

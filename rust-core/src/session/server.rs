@@ -5,12 +5,14 @@
 //! token is good, what a request does and when a silent client has waited too long is decided by
 //! whoever drives it.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::cover::Cover;
-use super::{PeerInfo, extension};
+use super::{MAX_PONGS, PeerInfo, extension};
 use crate::security::{BadKey, Channel, Keys, PublicKey, Role};
 use crate::wire::extension::{Capabilities, Extension, Reach};
 use crate::wire::{
@@ -30,9 +32,18 @@ pub enum Received {
         token: String,
         /// The lasting id of a libwitrpc client.
         client_id: Option<Uuid>,
+        /// Silence that it takes for death.
+        patience: Option<Duration>,
     },
     /// A call to make. Answered by [`ServerSession::respond`] under the same id.
     Request(Uuid, Box<Request>),
+    /// The client takes back the request that came under this id: nobody waits for its answer.
+    Cancel(Uuid),
+    /// The answer to a [ping](ServerSession::ping).
+    Pong(u64),
+    /// The client has heard that the server is [going away](ServerSession::going_away): it will send
+    /// no more requests.
+    Leaves,
 }
 
 /// The connection is to be closed, after what was written so far has been sent. Frames behind the
@@ -60,6 +71,8 @@ pub struct ServerSession {
     keys: Option<Keys>,
     cover: Cover,
     output: BytesMut,
+    /// Pongs in `output`.
+    pongs: u32,
 }
 
 impl ServerSession {
@@ -85,6 +98,7 @@ impl ServerSession {
             },
             keys,
             output: BytesMut::new(),
+            pongs: 0,
         }
     }
 
@@ -110,7 +124,40 @@ impl ServerSession {
 
     /// Takes all framed bytes that are to be sent.
     pub fn take_output(&mut self) -> BytesMut {
+        self.pongs = 0;
         self.output.split()
+    }
+
+    /// True if the client answers pings.
+    pub fn can_ping(&self) -> bool {
+        self.is_authorized() && self.peer.capabilities.has(Capabilities::PING)
+    }
+
+    /// Asks the client for a sign of life, and is one itself: a [`Received::Pong`], if it
+    /// understands that.
+    pub fn ping(&mut self, number: u64) {
+        if self.can_ping() {
+            self.tell(Kind::PING, |fields| fields.ping = Some(number));
+        }
+    }
+
+    /// Tells a client that understands it that the connection will be closed. Such a client sends no
+    /// more requests, says so ([`Received::Leaves`]), and closes the connection when those that it
+    /// has sent have been answered. False if it does not understand.
+    pub fn going_away(&mut self) -> bool {
+        let understands =
+            self.is_authorized() && self.peer.capabilities.has(Capabilities::GOING_AWAY);
+        if understands {
+            self.tell(Kind::GOING_AWAY, |_| {});
+        }
+        understands
+    }
+
+    /// Sends a message that only libwitrpc clients understand.
+    fn tell(&mut self, kind: Kind, set: impl FnOnce(&mut Extension)) {
+        let mut fields = Extension::default();
+        set(&mut fields);
+        self.send(self.id, kind, |out| fields.encode_to(out));
     }
 
     /// Takes in one frame body.
@@ -136,7 +183,37 @@ impl ServerSession {
             (_, Kind::INITIALIZATION | Kind::AUTHORIZATION | Kind::REQUEST) => Err(Violation(
                 format!("a message of type {} in state {:?}", kind.0, self.phase),
             )),
+            (
+                Phase::Authorized,
+                Kind::CANCELLATION | Kind::PING | Kind::PONG | Kind::GOING_AWAY,
+            ) => Ok(self.told(kind, data)),
             _ => Ok(Received::Nothing),
+        }
+    }
+
+    /// A message of a libwitrpc client. What does not parse, and what a client that has announced
+    /// nothing says, is ignored.
+    fn told(&mut self, kind: Kind, data: Option<Bytes>) -> Received {
+        let capabilities = self.peer.capabilities;
+        let Some(fields) = data.as_deref().and_then(Extension::decode) else {
+            return Received::Nothing;
+        };
+        match kind {
+            Kind::CANCELLATION if capabilities.has(Capabilities::CANCELLATION) => {
+                fields.cancels.map_or(Received::Nothing, Received::Cancel)
+            }
+            Kind::GOING_AWAY if capabilities.has(Capabilities::GOING_AWAY) => Received::Leaves,
+            Kind::PONG if capabilities.has(Capabilities::PING) => {
+                fields.ping.map_or(Received::Nothing, Received::Pong)
+            }
+            Kind::PING if capabilities.has(Capabilities::PING) && self.pongs < MAX_PONGS => {
+                if let Some(number) = fields.ping {
+                    self.pongs += 1;
+                    self.tell(Kind::PONG, |fields| fields.ping = Some(number));
+                }
+                Received::Nothing
+            }
+            _ => Received::Nothing,
         }
     }
 
@@ -195,8 +272,7 @@ impl ServerSession {
                 }
             },
         }
-        self.peer.deduplicates =
-            announced.is_some_and(|bits| bits.has(Capabilities::DEDUPLICATION));
+        self.peer.capabilities = announced.unwrap_or_default();
         self.phase = Phase::Initialized;
         Ok(Received::Nothing)
     }
@@ -228,9 +304,13 @@ impl ServerSession {
             return Err(Violation("an authorization without a token".into()));
         };
         self.phase = Phase::Authorizing(id);
+        let fields = extension(bytes.as_deref());
         Ok(Received::Authorize {
             token,
-            client_id: extension(bytes.as_deref()).client_id,
+            client_id: fields.client_id,
+            patience: fields
+                .patience_ms
+                .map(|ms| Duration::from_millis(ms.into())),
         })
     }
 
@@ -243,7 +323,7 @@ impl ServerSession {
         let response = AuthorizationResponse {
             is_authorized: accepted,
             message: Some(if accepted { "Authorized" } else { "Forbidden" }.into()),
-            extension: (accepted && self.peer.deduplicates).then(|| {
+            extension: (accepted && self.peer.deduplicates()).then(|| {
                 let fields = Extension {
                     reach,
                     ..Extension::default()

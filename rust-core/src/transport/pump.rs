@@ -34,11 +34,11 @@ const LARGEST_ROOM: usize = 4 * 1024 * 1024;
 
 /// What a lock guards that bytes are sent from.
 pub(crate) trait Outbox {
-    /// The writer of the present connection.
-    fn writer(&mut self) -> Option<&mut Writer>;
+    /// The writer with this [id](Writer::id), if that connection still is.
+    fn writer(&mut self, id: u64) -> Option<&mut Writer>;
 
-    /// Moves bytes from the session into the writer by [`Writer::load`].
-    fn refill(&mut self);
+    /// Moves bytes from its session into the writer by [`Writer::load`].
+    fn refill(&mut self, id: u64);
 }
 
 /// The sending half of a connection.
@@ -57,6 +57,8 @@ pub(crate) struct Writer {
     loaded: u64,
     /// Somebody is writing; what comes meanwhile it will find.
     writing: bool,
+    /// The network took nothing the last time.
+    stalled: bool,
     /// The reading task is at work and will write when it is done.
     held: bool,
     /// Writing failed for good.
@@ -129,6 +131,8 @@ pub(crate) struct Reader {
     /// How much is read at once.
     room: usize,
     max_frame: usize,
+    /// Bytes ever read.
+    read: u64,
     /// Where the transport has a ping.
     liveness: Option<Liveness>,
     stuck: Arc<Notify>,
@@ -176,6 +180,7 @@ pub(super) fn split(
         ending: None,
         room: IDLE_BUFFER,
         max_frame,
+        read: 0,
         liveness: layers.websocket.is_some().then(|| Liveness {
             options: websocket,
             heard: Instant::now(),
@@ -192,6 +197,7 @@ pub(super) fn split(
         written: 0,
         loaded: 0,
         writing: false,
+        stalled: false,
         held: false,
         broken: None,
         stuck,
@@ -200,8 +206,18 @@ pub(super) fn split(
 }
 
 impl Writer {
+    /// Tells this connection from all others.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
     fn is_idle(&self) -> bool {
         !self.writing && !self.held && self.broken.is_none()
+    }
+
+    /// The network took nothing the last time.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.stalled
     }
 
     /// Takes frames from the session.
@@ -223,6 +239,11 @@ impl Writer {
                 frames: size,
             });
         }
+    }
+
+    /// Bytes ever taken by the network.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
     }
 
     /// Bytes that wait for the network.
@@ -276,28 +297,48 @@ impl Writer {
     }
 }
 
-/// Writes what there is to write, unless somebody else does or will.
-pub(crate) fn flush<'a, O: Outbox>(outbox: &'a Mutex<O>, mut guard: MutexGuard<'a, O>) {
+/// Writes what there is to write on a connection, unless somebody else does or will.
+pub(crate) fn flush<'a, O: Outbox>(outbox: &'a Mutex<O>, guard: MutexGuard<'a, O>, id: u64) {
+    drop(write(outbox, guard, id, Writer::is_idle));
+}
+
+/// Writes what there is to write on a connection, unless somebody else does; also what was to be
+/// left to the reading task. The lock may have been let go of meanwhile.
+pub(crate) fn flush_now<'a, O: Outbox>(
+    outbox: &'a Mutex<O>,
+    guard: MutexGuard<'a, O>,
+    id: u64,
+) -> MutexGuard<'a, O> {
+    write(outbox, guard, id, |w| !w.writing && w.broken.is_none())
+}
+
+fn write<'a, O: Outbox>(
+    outbox: &'a Mutex<O>,
+    mut guard: MutexGuard<'a, O>,
+    id: u64,
+    may_write: impl Fn(&Writer) -> bool,
+) -> MutexGuard<'a, O> {
     loop {
-        let Some(writer) = guard.writer().filter(|w| w.is_idle()) else {
-            return;
+        let Some(writer) = guard.writer(id).filter(|w| may_write(w)) else {
+            return guard;
         };
         if writer.wire.is_empty() {
-            guard.refill();
+            guard.refill(id);
         }
-        let Some(writer) = guard.writer().filter(|w| !w.wire.is_empty()) else {
-            return;
+        let Some(writer) = guard.writer(id).filter(|w| !w.wire.is_empty()) else {
+            return guard;
         };
-        let (id, half) = (writer.id, writer.half.clone());
+        let half = writer.half.clone();
         let mut bytes = std::mem::take(&mut writer.wire);
         writer.writing = true;
         drop(guard);
         let result = half.try_write(&bytes);
         guard = outbox.lock();
-        let Some(writer) = guard.writer().filter(|w| w.id == id) else {
-            return;
+        let Some(writer) = guard.writer(id) else {
+            return guard;
         };
         writer.writing = false;
+        writer.stalled = result.is_err();
         if let Ok(n) = result {
             bytes.advance(n);
             writer.wrote(n);
@@ -310,7 +351,7 @@ pub(crate) fn flush<'a, O: Outbox>(outbox: &'a Mutex<O>, mut guard: MutexGuard<'
                 writer.broken = Some(Ending::Io(error));
             }
             writer.stuck.notify_one();
-            return;
+            return guard;
         }
     }
 }
@@ -346,12 +387,13 @@ impl Reader {
                         let clean = self.input.is_empty() && self.received.stream.is_empty();
                         return Err(if clean { Ending::Closed } else { Ending::HalfFrame });
                     }
+                    self.read += n as u64;
                     self.adapt(n);
                     return self.decode(outbox);
                 }
                 writable = self.write_half.writable(), if waits => {
                     writable.map_err(Ending::Io)?;
-                    flush(outbox, outbox.lock());
+                    flush(outbox, outbox.lock(), self.id);
                 }
                 () = self.stuck.notified() => {}
                 () = at(self.liveness.as_ref().map(Liveness::next)) => self.check_life(outbox)?,
@@ -400,7 +442,7 @@ impl Reader {
             writer.say(|layers, wire| layers.ping(wire))
         })
         .unwrap_or(Ok(()))?;
-        flush(outbox, outbox.lock());
+        flush(outbox, outbox.lock(), self.id);
         Ok(())
     }
 
@@ -420,6 +462,17 @@ impl Reader {
         frame::split(&mut self.received.stream, self.max_frame).map_err(Ending::BadLength)
     }
 
+    /// Bytes ever read.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.read
+    }
+
+    /// True if a part of a frame has come and the rest of it has not (never with WebSockets, which
+    /// keep parts to themselves).
+    pub(crate) fn has_half_a_frame(&self) -> bool {
+        !self.received.stream.is_empty()
+    }
+
     /// A new limit for frames that are read from now on, in bytes.
     pub(crate) fn set_max_frame<O: Outbox>(&mut self, outbox: &Mutex<O>, bytes: usize) {
         self.max_frame = bytes;
@@ -433,7 +486,26 @@ impl Reader {
     /// Sends what has waited since [`fill`](Self::fill).
     pub(crate) fn release<O: Outbox>(&self, outbox: &Mutex<O>) {
         with_writer(outbox, self.id, |writer| writer.held = false);
-        flush(outbox, outbox.lock());
+        flush(outbox, outbox.lock(), self.id);
+    }
+
+    /// Sends what has to be sent and reads nothing, until sending fails.
+    pub(crate) async fn send_only<O: Outbox>(&self, outbox: &Mutex<O>) -> Ending {
+        loop {
+            let waits = match look(outbox, self.id) {
+                Ok(look) => matches!(look, Look::Waits),
+                Err(ending) => return ending,
+            };
+            tokio::select! {
+                writable = self.write_half.writable(), if waits => {
+                    if let Err(error) = writable {
+                        return Ending::Io(error);
+                    }
+                    flush(outbox, outbox.lock(), self.id);
+                }
+                () = self.stuck.notified() => {}
+            }
+        }
     }
 
     /// Waits until the network has taken everything.
@@ -451,6 +523,13 @@ impl Reader {
     /// Takes leave, says that nothing more will be sent, and waits for the peer to say the same: a
     /// socket that is closed with unread bytes in it would take back what was sent last.
     pub(crate) async fn finish<O: Outbox>(mut self, outbox: &Mutex<O>, text: &str) {
+        {
+            let mut outlet = outbox.lock();
+            if outlet.writer(self.id).is_some() {
+                // Behind the leave-taking of a layer nothing can be said any more.
+                outlet.refill(self.id);
+            }
+        }
         with_writer(outbox, self.id, |writer| {
             let _ = writer.say(|layers, wire| {
                 layers.farewell(text, wire);
@@ -515,7 +594,7 @@ enum Look {
 
 fn look<O: Outbox>(outbox: &Mutex<O>, id: u64) -> Result<Look, Ending> {
     let mut guard = outbox.lock();
-    let Some(writer) = guard.writer().filter(|w| w.id == id) else {
+    let Some(writer) = guard.writer(id) else {
         return Ok(Look::Sent);
     };
     match writer.broken.take() {
@@ -531,7 +610,7 @@ fn with_writer<O: Outbox, R>(
     id: u64,
     change: impl FnOnce(&mut Writer) -> R,
 ) -> Option<R> {
-    outbox.lock().writer().filter(|w| w.id == id).map(change)
+    outbox.lock().writer(id).map(change)
 }
 
 async fn at(moment: Option<Instant>) {

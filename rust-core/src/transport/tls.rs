@@ -8,7 +8,7 @@ use bytes::{Buf, BytesMut};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{
@@ -39,6 +39,8 @@ impl fmt::Debug for Identity {
 pub struct TlsClientOptions {
     /// Certificate authorities to trust, as PEM. Default: those of the system.
     pub authorities: Option<Vec<u8>>,
+    /// Whether to trust the system's too where `authorities` are given. Default false.
+    pub system_authorities: bool,
     /// The name that the server's certificate must be for. Default: the host of the endpoint.
     pub server_name: Option<String>,
     /// Certificates to accept by the SHA-256 of their DER form, and no others; then neither names
@@ -108,7 +110,13 @@ fn system_roots() -> Result<RootCertStore> {
 impl Identity {
     fn load(&self) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
         let certificates = certificates(&self.certificates, "certificate")?;
-        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|e| wrong("private key", e))?;
+        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|e| match e {
+            pem::Error::NoItemsFound => wrong(
+                "private key",
+                "there is none in it that can be read: PKCS#8, PKCS#1 or SEC1 as PEM, not encrypted",
+            ),
+            other => wrong("private key", other),
+        })?;
         Ok((certificates, key))
     }
 }
@@ -121,6 +129,11 @@ impl TlsClientOptions {
             .map_err(|e| wrong("versions", e))?;
         let builder = if self.pinned.is_empty() {
             let roots = match &self.authorities {
+                Some(pem) if self.system_authorities => {
+                    let mut both = system_roots()?;
+                    both.extend(roots(pem, "authorities")?.roots);
+                    both
+                }
                 Some(pem) => roots(pem, "authorities")?,
                 None => system_roots()?,
             };

@@ -25,6 +25,19 @@ impl Kind {
     pub const INITIALIZATION: Self = Self(3);
     /// Second step of the handshake, and its answer.
     pub const AUTHORIZATION: Self = Self(4);
+
+    // Between libwitrpc peers that announced it. Their data is an extension; the numbers are far
+    // from those that WitRPC counts up ("WXT" and a counter).
+
+    /// A request is taken back, client to server.
+    pub const CANCELLATION: Self = Self(0x5758_5401);
+    /// "Are you there?", both ways.
+    pub const PING: Self = Self(0x5758_5402);
+    /// The answer to it.
+    pub const PONG: Self = Self(0x5758_5403);
+    /// The server will close this connection: no new calls on it, please. The client answers with
+    /// the same: none will come.
+    pub const GOING_AWAY: Self = Self(0x5758_5404);
 }
 
 /// One message as it travels.

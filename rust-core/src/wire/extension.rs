@@ -7,9 +7,12 @@
 //! fields          tag (u8), length (u16 LE), bytes
 //! ```
 //!
+//! The same bytes are all the data of the messages that only libwitrpc peers send each other
+//! (cancellation, ping, pong, going away), so that encryption seals them like any other.
+//!
 //! A field with an unknown tag is skipped; an extension that does not parse, or of another
 //! version, is ignored as a whole. Nothing in clear is trusted: capabilities only switch on what
-//! the announcing side asked for itself.
+//! the announcing side asked for itself. `docs/extension.md` has the table.
 
 use uuid::Uuid;
 
@@ -25,14 +28,27 @@ impl Capabilities {
     /// Call numbers, first-unfinished marks and replay flags.
     pub const DEDUPLICATION: Self = Self(1);
 
+    /// Messages that take back a request (understood by servers).
+    pub const CANCELLATION: Self = Self(2);
+    /// Pings, which are answered by pongs.
+    pub const PING: Self = Self(4);
+    /// Messages that announce the end of a connection (understood by clients).
+    pub const GOING_AWAY: Self = Self(8);
+    /// Remaining time and trace context of requests (understood by servers).
+    pub const CALL_CONTEXT: Self = Self(16);
+
     /// Everything this library understands.
-    pub const ALL: Self = Self::DEDUPLICATION;
+    pub const ALL: Self = Self(1 | 2 | 4 | 8 | 16);
 
     /// True if all bits of `other` are set.
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 }
+
+/// Longest trace context, in bytes: twice what W3C's `traceparent` and a `tracestate` of the
+/// recommended length take.
+pub const MAX_TRACE_CONTEXT: usize = 1024;
 
 /// How far a server's memory of executed calls reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +79,18 @@ pub struct Extension {
     pub replayed: bool,
     /// Response: refused for load before anything ran; worth another try after so many ms.
     pub retry_after_ms: Option<u32>,
+    /// Request: time until its caller gives up, in ms.
+    pub remaining_ms: Option<u32>,
+    /// Request: what the caller's tracing wants the handler's to know; at most
+    /// [`MAX_TRACE_CONTEXT`] bytes.
+    pub trace_context: Option<Box<[u8]>>,
+    /// Authorization, client to server: silence that the client takes for death, in ms. A server
+    /// that can't read for a while gives signs of life more often than this.
+    pub patience_ms: Option<u32>,
+    /// Cancellation: the message id of the request that is taken back.
+    pub cancels: Option<Uuid>,
+    /// Ping and pong: a number, the same in both.
+    pub ping: Option<u64>,
 }
 
 mod tag {
@@ -74,6 +102,11 @@ mod tag {
     pub(super) const ATTEMPT: u8 = 6;
     pub(super) const REPLAYED: u8 = 7;
     pub(super) const RETRY_AFTER: u8 = 8;
+    pub(super) const REMAINING: u8 = 9;
+    pub(super) const TRACE_CONTEXT: u8 = 10;
+    pub(super) const PATIENCE: u8 = 11;
+    pub(super) const CANCELS: u8 = 12;
+    pub(super) const PING: u8 = 13;
 }
 
 impl Extension {
@@ -119,6 +152,25 @@ impl Extension {
         if let Some(ms) = self.retry_after_ms {
             field(out, tag::RETRY_AFTER, &ms.to_le_bytes());
         }
+        if let Some(ms) = self.remaining_ms {
+            field(out, tag::REMAINING, &ms.to_le_bytes());
+        }
+        if let Some(context) = &self.trace_context {
+            field(
+                out,
+                tag::TRACE_CONTEXT,
+                &context[..context.len().min(MAX_TRACE_CONTEXT)],
+            );
+        }
+        if let Some(ms) = self.patience_ms {
+            field(out, tag::PATIENCE, &ms.to_le_bytes());
+        }
+        if let Some(id) = self.cancels {
+            field(out, tag::CANCELS, id.as_bytes());
+        }
+        if let Some(number) = self.ping {
+            field(out, tag::PING, &number.to_le_bytes());
+        }
     }
 
     /// Reads an extension. `None` for anything that is not one: another use of that member, another
@@ -157,6 +209,16 @@ impl Extension {
                 tag::RETRY_AFTER => {
                     extension.retry_after_ms = Some(u32::from_le_bytes(value.try_into().ok()?));
                 }
+                tag::REMAINING => {
+                    extension.remaining_ms = Some(u32::from_le_bytes(value.try_into().ok()?));
+                }
+                tag::TRACE_CONTEXT if value.len() > MAX_TRACE_CONTEXT => return None,
+                tag::TRACE_CONTEXT => extension.trace_context = Some(value.into()),
+                tag::PATIENCE => {
+                    extension.patience_ms = Some(u32::from_le_bytes(value.try_into().ok()?));
+                }
+                tag::CANCELS => extension.cancels = Some(Uuid::from_slice(value).ok()?),
+                tag::PING => extension.ping = Some(u64::from_le_bytes(value.try_into().ok()?)),
                 _ => {}
             }
         }
@@ -181,6 +243,13 @@ mod tests {
             attempt: Some(4),
             replayed: true,
             retry_after_ms: Some(250),
+            remaining_ms: Some(30_000),
+            trace_context: Some(
+                b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"[..].into(),
+            ),
+            patience_ms: Some(35_000),
+            cancels: Some(Uuid::from_u128(11)),
+            ping: Some(5),
         }
     }
 

@@ -40,6 +40,7 @@ pub struct Reader<'a> {
 macro_rules! read_le {
     ($($(#[$doc:meta])* $name:ident -> $ty:ty;)*) => {$(
         $(#[$doc])*
+        #[inline]
         pub fn $name(&mut self) -> Result<$ty> {
             Ok(<$ty>::from_le_bytes(self.array()?))
         }
@@ -63,6 +64,7 @@ impl<'a> Reader<'a> {
     }
 
     /// An error at the current position.
+    #[cold]
     pub fn error(&self, what: impl Into<String>) -> DecodeError {
         DecodeError {
             what: what.into(),
@@ -70,24 +72,34 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[cold]
+    fn too_short(&self, expected: usize) -> DecodeError {
+        self.error(format!(
+            "{expected} bytes expected, {} left",
+            self.remaining()
+        ))
+    }
+
     /// The next `n` bytes, borrowed.
+    #[inline]
     pub fn take(&mut self, n: usize) -> Result<&'a [u8]> {
         match self.input[self.at..].split_at_checked(n) {
             Some((head, _)) => {
                 self.at += n;
                 Ok(head)
             }
-            None => Err(self.error(format!("{n} bytes expected, {} left", self.remaining()))),
+            None => Err(self.too_short(n)),
         }
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         match self.input[self.at..].first_chunk::<N>() {
             Some(bytes) => {
                 self.at += N;
                 Ok(*bytes)
             }
-            None => Err(self.error(format!("{N} bytes expected, {} left", self.remaining()))),
+            None => Err(self.too_short(N)),
         }
     }
 
@@ -213,7 +225,19 @@ impl<'a> Reader<'a> {
     }
 
     /// A variable-length integer as member lengths use it.
+    #[inline]
     pub fn varint(&mut self) -> Result<i64> {
+        // Nearly every member is shorter than 128 bytes.
+        match self.input.get(self.at) {
+            Some(&short @ 0..=127) => {
+                self.at += 1;
+                Ok(i64::from(short))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<i64> {
         let start = self.at;
         Ok(match self.i8()? {
             -121 => i64::from(self.u8()?),

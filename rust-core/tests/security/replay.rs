@@ -84,8 +84,12 @@ fn to_our_server(name: &str) {
         if frame.from == "client" {
             match session.receive(body(&message)).unwrap() {
                 ServerReceived::Nothing => assert_eq!(message.kind, Kind::INITIALIZATION),
-                ServerReceived::Authorize { token, client_id } => {
-                    assert_eq!((&*token, client_id), (TOKEN, None));
+                ServerReceived::Authorize {
+                    token,
+                    client_id,
+                    patience,
+                } => {
+                    assert_eq!((&*token, client_id, patience), (TOKEN, None, None));
                     session.authorize(true, None).unwrap();
                 }
                 ServerReceived::Request(id, request) => {
@@ -95,6 +99,7 @@ fn to_our_server(name: &str) {
                     assert_eq!(request.method_name.as_deref(), Some(&*call.method));
                     requests += 1;
                 }
+                other => panic!("{other:?}"),
             }
             continue;
         }
@@ -169,6 +174,8 @@ fn to_our_client(name: &str, codec: Codec) {
                 number: Some(1),
                 first_unfinished: 1,
                 attempt: Some(1),
+                remaining: Some(std::time::Duration::from_secs(30)),
+                trace_context: Some(b"trace"),
             },
         );
         let message = one(session.take_output());

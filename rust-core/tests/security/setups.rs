@@ -78,7 +78,7 @@ async fn calls_events_and_large_messages_travel_unseen_under_one_key_pair() {
     .await;
     let client = client(&endpoint, true);
     client.connect().await.unwrap();
-    assert!(client.peer().unwrap().deduplicates);
+    assert!(client.peer().unwrap().deduplicates());
     let echo = client.service("Demo.IEcho").unwrap();
     let mut events = echo.events("event Action<int> Progress").unwrap();
     for size in [0, 1, 100, 5_000, 3_000_000] {

@@ -43,6 +43,8 @@ impl World {
         let options = EngineOptions {
             reconnect: Some(ReconnectOptions::default()),
             retry: Some(RetryOptions::default()),
+            // With pings there would always be something left to wait for.
+            keep_alive: None,
             ..EngineOptions::default()
         };
         Self {
@@ -74,6 +76,7 @@ impl World {
             repeat,
             invocation_id: None,
             timeout: Timeout::Default,
+            trace_context: None,
         };
         self.engine.call(self.now, spec, tag).unwrap();
     }
@@ -101,7 +104,12 @@ impl World {
                 .flat_map(|body| meddle(Side::Client, body));
             for body in requests {
                 match server.receive(body) {
-                    Ok(ServerReceived::Nothing) => {}
+                    Ok(
+                        ServerReceived::Nothing
+                        | ServerReceived::Cancel(_)
+                        | ServerReceived::Pong(_)
+                        | ServerReceived::Leaves,
+                    ) => {}
                     Ok(ServerReceived::Authorize { token, .. }) => {
                         assert_eq!(token, "token");
                         server.authorize(true, None).unwrap();

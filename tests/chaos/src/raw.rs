@@ -250,6 +250,18 @@ impl RawClient {
         id: Uuid,
         arguments: &[&str],
     ) -> Bytes {
+        self.call_within(None, contract_id, method_id, id, arguments)
+    }
+
+    /// The same with the time after which its caller gives up.
+    pub fn call_within(
+        &mut self,
+        remaining: Option<Duration>,
+        contract_id: i64,
+        method_id: i64,
+        id: Uuid,
+        arguments: &[&str],
+    ) -> Bytes {
         self.serial += 1;
         let slot = Slot {
             index: 0,
@@ -267,6 +279,8 @@ impl RawClient {
                 number: None,
                 first_unfinished: 0,
                 attempt: None,
+                remaining,
+                trace_context: None,
             },
         );
         self.session.take_output().freeze()
@@ -282,6 +296,7 @@ impl RawClient {
         loop {
             let body = next_frame(&mut self.stream, &mut self.input).await?;
             let received = self.session.receive(body).map_err(io::Error::other)?;
+            self.flush().await?;
             if let ClientReceived::Answer(_, answer) = received {
                 return Ok(answer.map_err(io::Error::other)?.0);
             }

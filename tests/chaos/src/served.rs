@@ -103,6 +103,15 @@ impl Served {
         self.child.wait().unwrap();
     }
 
+    /// Asks it to stop in order (SIGTERM), waits until it has, and starts it again as
+    /// [`restart`](Self::restart) does. Returns its exit code.
+    pub fn roll(&mut self) -> Option<i32> {
+        self.signal(Signal::TERM);
+        let code = self.child.wait().unwrap().code();
+        self.restart();
+        code
+    }
+
     /// Starts it again, at the same port with the same trace.
     pub fn restart(&mut self) {
         self.kill();

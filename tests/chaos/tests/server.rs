@@ -284,7 +284,7 @@ fn a_graceful_stop_under_load_loses_no_answer() {
 }
 
 #[test]
-fn a_graceful_stop_waits_for_slow_calls_and_refuses_new_ones() {
+fn a_graceful_stop_waits_for_slow_calls_and_takes_no_new_ones() {
     watch::run(async {
         let demo = Demo::default();
         let server = demo.server().start().await.unwrap();
@@ -308,7 +308,7 @@ fn a_graceful_stop_waits_for_slow_calls_and_refuses_new_ones() {
         };
         assert_eq!(
             (refused.code(), refused.outcome()),
-            (ErrorCode::Overloaded, Outcome::Answered)
+            (ErrorCode::Transport, Outcome::NotSent)
         );
         TcpStream::connect(address).await.unwrap_err();
         demo.gate.add_permits(50);

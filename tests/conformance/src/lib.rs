@@ -11,6 +11,7 @@
 pub mod conversation;
 pub mod own;
 pub mod peer;
+pub mod player;
 pub mod process;
 pub mod raw;
 pub mod target;
@@ -20,7 +21,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// A test that waits longer than this has failed.
-pub const WATCHDOG: Duration = Duration::from_secs(30);
+pub const WATCHDOG: Duration = Duration::from_secs(60);
 
 /// The root of the repository.
 pub fn root() -> PathBuf {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
-use witrpc::server::{Server, ServerBuilder};
+use tokio::task::AbortHandle;
+use witrpc::server::{Publisher, Server, ServerBuilder, ServiceBuilder};
 use witrpc_cli::demo::{self, Faults};
 
 /// A server on a port of its own; it ends when it is dropped.
@@ -22,13 +23,27 @@ impl Own {
 
     /// The demo service, with options.
     pub fn with(options: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
+        Self::at("tcp://127.0.0.1:0", options)
+    }
+
+    /// The demo service at an endpoint of any kind, with options.
+    pub fn at(endpoint: &str, options: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
+        let demo = demo::service(None, Arc::new(Faults::default()));
+        Self::started(options(Server::builder().listen(endpoint).service(demo)))
+    }
+
+    /// Another service alone.
+    pub fn alone(service: ServiceBuilder) -> Self {
+        Self::started(
+            Server::builder()
+                .listen("tcp://127.0.0.1:0")
+                .service(service),
+        )
+    }
+
+    fn started(builder: ServerBuilder) -> Self {
         let runtime = runtime();
-        let builder = Server::builder()
-            .listen("tcp://127.0.0.1:0")
-            .service(demo::service(None, Arc::new(Faults::default())));
-        let server = runtime
-            .block_on(options(builder).start())
-            .expect("it starts");
+        let server = runtime.block_on(builder.start()).expect("it starts");
         let port = server.endpoints()[0].port();
         Self {
             server: Some(server),
@@ -43,7 +58,8 @@ impl Own {
     }
 
     pub fn endpoint(&self) -> String {
-        format!("tcp://127.0.0.1:{}", self.port)
+        let server = self.server.as_ref();
+        server.map_or_else(String::new, |server| server.endpoints()[0].to_string())
     }
 
     /// Handlers ever begun.
@@ -51,6 +67,33 @@ impl Own {
         self.server
             .as_ref()
             .map_or(0, |server| server.stats().executed)
+    }
+
+    /// Waits until so many handlers run.
+    pub fn running(&self, count: usize) {
+        let begun = std::time::Instant::now();
+        while self.server.as_ref().map(|server| server.stats().running) != Some(count) {
+            assert!(begun.elapsed() < crate::WATCHDOG, "not {count} running");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Stops it in order, on a thread of its own; says whether everything finished.
+    pub fn stop(mut self) -> std::thread::JoinHandle<bool> {
+        std::thread::spawn(move || {
+            let server = self.server.take();
+            server.is_some_and(|server| self.runtime.block_on(server.stop(crate::WATCHDOG)))
+        })
+    }
+
+    /// Raises events.
+    pub fn publisher(&self) -> Publisher {
+        self.server.as_ref().expect("it runs").publisher()
+    }
+
+    /// Has something run beside the server.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.runtime.spawn(work).abort_handle()
     }
 
     /// Drives something on the server's runtime.

@@ -70,9 +70,14 @@ impl Peer {
 
     /// Starts `serve` on this port.
     pub fn serve_at(&self, port: u16, args: &[&str]) -> PeerServer {
+        self.serve_on(&format!("tcp:{port}"), args)
+    }
+
+    /// Starts `serve` at an address in the peer's form.
+    pub fn serve_on(&self, listen: &str, args: &[&str]) -> PeerServer {
         let mut process = Guard::start(
             Command::new(&self.0)
-                .args(["serve", "--listen", &format!("tcp:{port}")])
+                .args(["serve", "--listen", listen])
                 .args(args)
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
@@ -81,8 +86,10 @@ impl Peer {
         let stdout = process.child().stdout.take().expect("stdout is a pipe");
         let mut lines = BufReader::new(stdout).lines();
         let first = lines.next().and_then(Result::ok).unwrap_or_default();
-        let port = first.strip_prefix("ready ").and_then(|p| p.parse().ok());
-        let port = port.unwrap_or_else(|| panic!("the peer did not start: {first:?}"));
+        let ready = first.strip_prefix("ready ");
+        let ready = ready.unwrap_or_else(|| panic!("the peer did not start: {first:?}"));
+        // A pipe has none.
+        let port = ready.parse().unwrap_or_default();
         let executed = Arc::new(Mutex::new(Vec::new()));
         std::thread::spawn({
             let executed = executed.clone();
@@ -107,25 +114,51 @@ impl Peer {
     /// Runs `client`: every method, a duplicate, refusals, all events. Returns what it says about
     /// itself and every line that tells of a failure.
     pub fn client(&self, port: u16, args: &[&str]) -> (String, Vec<String>) {
-        let out = self.run("client", port, args);
+        self.client_at(&format!("tcp:127.0.0.1:{port}"), args)
+    }
+
+    /// The same at an address in the peer's form.
+    pub fn client_at(&self, connect: &str, args: &[&str]) -> (String, Vec<String>) {
+        let out = self.script_at(connect, args);
         let failed = out.lines().filter(|line| line.contains("\"ok\":false"));
         let failed = failed.map(ToOwned::to_owned).collect();
         (out.lines().last().unwrap_or_default().to_owned(), failed)
     }
 
-    /// Runs `call`. Returns the printed result, or the error.
-    pub fn call(&self, port: u16, method: &str, arguments: &str) -> String {
-        self.run("call", port, &[method, arguments])
-            .trim()
-            .to_owned()
+    /// Runs `client` and returns all that it prints: a line of JSON for each call and each event.
+    pub fn script(&self, port: u16, args: &[&str]) -> String {
+        self.script_at(&format!("tcp:127.0.0.1:{port}"), args)
     }
 
-    fn run(&self, command: &str, port: u16, args: &[&str]) -> String {
+    fn script_at(&self, connect: &str, args: &[&str]) -> String {
+        self.run("client", connect, args)
+    }
+
+    /// Runs `call`. Returns the printed result, or the error.
+    pub fn call(&self, port: u16, method: &str, arguments: &str) -> String {
+        self.call_at(&format!("tcp:127.0.0.1:{port}"), &[], method, arguments)
+    }
+
+    /// The same at an address in the peer's form, with options.
+    pub fn call_at(
+        &self,
+        connect: &str,
+        options: &[&str],
+        method: &str,
+        arguments: &str,
+    ) -> String {
+        let args = [options, &[method, arguments]].concat();
+        self.run("call", connect, &args).trim().to_owned()
+    }
+
+    fn run(&self, command: &str, connect: &str, args: &[&str]) -> String {
         let mut process = Guard::start(
             Command::new(&self.0)
                 .arg(command)
-                .args(["--connect", &format!("tcp:127.0.0.1:{port}")])
+                .args(["--connect", connect])
                 .args(args)
+                // For wss://, where its platform decides whom it trusts.
+                .env("SSL_CERT_FILE", root().join("tests/certs/ca.pem"))
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped()),
@@ -134,19 +167,19 @@ impl Peer {
         let stdout = child.stdout.take().expect("stdout is a pipe");
         let stderr = child.stderr.take().expect("stderr is a pipe");
         let pipes: [Box<dyn std::io::Read + Send>; 2] = [Box::new(stdout), Box::new(stderr)];
-        let readers: Vec<_> = pipes
-            .into_iter()
-            .map(|mut pipe| {
-                std::thread::spawn(move || {
-                    let mut text = String::new();
-                    let _ = pipe.read_to_string(&mut text);
-                    text
-                })
-            })
-            .collect();
+        let readers = pipes.map(|mut pipe| {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                let mut text = String::new();
+                let _ = pipe.read_to_string(&mut text);
+                let _ = sender.send(text);
+            });
+            receiver
+        });
+        // Both end with the process, for which nobody has to look again and again then.
+        let texts = readers.map(|reader| reader.recv_timeout(WATCHDOG).unwrap_or_default());
         process.wait();
-        let texts = readers.into_iter().map(|r| r.join().unwrap_or_default());
-        texts.collect()
+        texts.concat()
     }
 }
 

@@ -1,9 +1,10 @@
 //! Ids of calls whose answers had to be given up before their time. Exact: a fresh id is never
 //! taken for one of them.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use hashbrown::{HashMap, HashSet};
 use uuid::Uuid;
 
 use crate::time::Time;

@@ -6,6 +6,7 @@
 use super::link::Ready;
 use super::*;
 use crate::error::{ErrorCode, Outcome};
+use crate::mutant::{Mutant, planted};
 use crate::resilience::retry::Repeat;
 use crate::session::{Call as SessionCall, Slot};
 use crate::wire::extension::Extension;
@@ -65,6 +66,8 @@ pub(super) struct Entry<T> {
     tag: T,
     number: u64,
     invocation_id: Uuid,
+    /// What servers know the id by, too: a new id gets a new number.
+    id_number: u64,
     stage: Stage,
     deadline: Time,
     /// When the entry is in `timers`; `NEVER` if it is not.
@@ -73,9 +76,12 @@ pub(super) struct Entry<T> {
     attempts: u32,
     /// Retries that the policy granted.
     retries: u32,
-    /// Unanswered attempts of the present link: an answer is welcome, however late.
-    late: Vec<u32>,
+    /// Unanswered attempts on links that stand, by their serial numbers: an answer is welcome,
+    /// however late.
+    late: Vec<(LinkId, u32)>,
     unsettled: Option<Unsettled>,
+    /// An attempt was executed and answered, and is being repeated at the user's wish.
+    was_executed: bool,
     /// Why the last attempt failed.
     last_error: Option<Error>,
     token_version: u64,
@@ -90,6 +96,7 @@ impl<T> Entry<T> {
         }
         match &self.last_error {
             Some(error) if error.outcome() == Outcome::Answered => Outcome::Answered,
+            _ if self.was_executed => Outcome::Answered,
             _ => Outcome::NotSent,
         }
     }
@@ -105,12 +112,25 @@ impl<T> Entry<T> {
         must.then_some(self.attempts)
     }
 
+    /// Forgets an attempt that is no longer unanswered.
+    fn forget(&mut self, slot: Slot) {
+        self.late.retain(|(_, serial)| *serial != slot.serial);
+    }
+
+    /// Until when an answer is of use: a call that can be repeated may find it later.
+    fn until(&self, attempt_deadline: Time) -> Time {
+        match self.spec.repeat {
+            Repeat::Never => self.deadline.min(attempt_deadline),
+            _ => self.deadline,
+        }
+    }
+
     /// The attempt in flight ended without an answer.
     fn unsettle(&mut self) {
         let Stage::InFlight(attempt) = self.stage else {
             return;
         };
-        self.late.push(attempt.serial);
+        self.late.push((attempt.link, attempt.serial));
         self.unsettled = Some(match self.unsettled {
             None => Unsettled {
                 first: attempt,
@@ -133,11 +153,13 @@ impl<T> Entry<T> {
         match (self.spec.repeat, link.session.peer().reach) {
             (Repeat::Idempotent, _) => true,
             (Repeat::Never, _) => false,
-            (Repeat::Deduplicated, _) if scattered => false,
+            (Repeat::Deduplicated, _) if scattered && !planted(Mutant::EpochNotCompared) => false,
             (Repeat::Deduplicated, Some(reach)) => {
                 // A tenth is left for the way to the server.
                 let hold = Duration::from_millis(reach.hold_ms - reach.hold_ms / 10);
-                first.epoch == Some(reach.epoch) && now.since(first.sent) < hold
+                let same_memory =
+                    first.epoch == Some(reach.epoch) || planted(Mutant::EpochNotCompared);
+                same_memory && now.since(first.sent) < hold
             }
             (Repeat::Deduplicated, None) => {
                 first.link == link.id && link.requests - first.requests < DOTNET_REACH
@@ -148,16 +170,6 @@ impl<T> Entry<T> {
     /// A server that recognises the call and can't answer it any more may be asked under a new id.
     fn may_be_asked_anew(&self) -> bool {
         self.spec.repeat == Repeat::Idempotent && self.spec.invocation_id.is_none()
-    }
-
-    /// The call is to be asked anew after an answer. Both kinds of server would answer the old id
-    /// from their memory; but while an earlier attempt may have been executed, only the old id
-    /// keeps a deduplicated call from being executed twice.
-    fn renew_id(&mut self, rng: &mut StdRng) {
-        let own_id = self.spec.invocation_id.is_none();
-        if own_id && (self.unsettled.is_none() || self.spec.repeat == Repeat::Idempotent) {
-            self.invocation_id = random_id(rng);
-        }
     }
 }
 
@@ -180,6 +192,7 @@ impl<T> Engine<T> {
         let entry = Entry {
             tag,
             number,
+            id_number: number,
             invocation_id: match spec.invocation_id {
                 Some(id) => id,
                 None => random_id(&mut self.rng),
@@ -191,6 +204,7 @@ impl<T> Engine<T> {
             retries: 0,
             late: Vec::new(),
             unsettled: None,
+            was_executed: false,
             last_error: None,
             token_version: 0,
             token_refreshed: false,
@@ -211,6 +225,7 @@ impl<T> Engine<T> {
                 index,
                 Error::new(ErrorCode::Cancelled, "the call was cancelled"),
             );
+            self.close_left();
         }
     }
 
@@ -322,6 +337,9 @@ impl<T> Engine<T> {
         entry.token_version = self.token_version;
         self.next_serial = self.next_serial.wrapping_add(1);
         let serial = self.next_serial;
+        let limit = self.options.attempt_timeout;
+        let deadline = limit.map_or(Time::NEVER, |limit| now + limit);
+        let until = entry.until(deadline);
         let frame_end = ready.session.request(
             Slot {
                 index: index as u32,
@@ -334,20 +352,20 @@ impl<T> Engine<T> {
                 invocation_id: entry.invocation_id,
                 contract_id: entry.spec.contract_id,
                 method_id: entry.spec.method_id,
-                number: entry.is_numbered().then_some(entry.number),
+                number: entry.is_numbered().then_some(entry.id_number),
                 first_unfinished,
                 attempt: entry.repetition(),
+                remaining: (until != Time::NEVER).then(|| until.since(now)),
+                trace_context: entry.spec.trace_context.as_deref(),
             },
         );
         ready.requests += 1;
+        ready.in_flight += 1;
         let attempt = Attempt {
             serial,
             frame_end,
             sent: now,
-            deadline: self
-                .options
-                .attempt_timeout
-                .map_or(Time::NEVER, |limit| now + limit),
+            deadline,
             link: ready.id,
             requests: ready.requests,
             epoch: ready.session.peer().reach.map(|reach| reach.epoch),
@@ -368,7 +386,8 @@ impl<T> Engine<T> {
             return;
         };
         let current = matches!(entry.stage, Stage::InFlight(a) if a.serial == slot.serial);
-        if !current && !entry.late.contains(&slot.serial) {
+        let is_late = entry.late.iter().any(|(_, serial)| *serial == slot.serial);
+        if !current && !is_late && !planted(Mutant::SerialNotCompared) {
             return;
         }
         let (response, extension) = match answer {
@@ -392,16 +411,22 @@ impl<T> Engine<T> {
             .with_retry_after(extension.retry_after_ms);
         match error.code() {
             ErrorCode::OutcomeUnknown if entry.may_be_asked_anew() => {
-                entry.late.retain(|serial| *serial != slot.serial);
+                entry.forget(slot);
                 if current {
                     entry.unsettle();
                     self.attempt_ended(now, index, error);
                 }
             }
-            ErrorCode::OutcomeUnknown => self.complete_failed(index, error),
+            ErrorCode::OutcomeUnknown => {
+                entry.forget(slot);
+                if current {
+                    self.leave_stage(index);
+                }
+                self.complete_failed(index, error);
+            }
             // Refused before it began: says nothing about other attempts.
             ErrorCode::Overloaded | ErrorCode::Unauthorized if !current => {
-                entry.late.retain(|serial| *serial != slot.serial);
+                entry.forget(slot);
             }
             ErrorCode::Unauthorized if self.options.token_is_provided && !entry.token_refreshed => {
                 self.refresh_token_for(now, index, error);
@@ -412,15 +437,38 @@ impl<T> Engine<T> {
             // It was executed, and this settles all attempts under this id.
             _ => {
                 entry.unsettled = None;
+                entry.was_executed = true;
                 entry.late.clear();
-                let in_flight = matches!(entry.stage, Stage::InFlight(_));
-                if !in_flight && self.is_retryable(&error) {
+                // With an id of the caller's own, a stored answer stands: it must not be asked for
+                // again where it may not be stored.
+                let is_waiting = !matches!(entry.stage, Stage::InFlight(_))
+                    && entry.spec.invocation_id.is_none();
+                if is_waiting && self.is_retryable(&error) {
                     // The retry is on its way already; it only must be a new question.
-                    self.calls[index].renew_id(&mut self.rng);
+                    self.renew_id(index);
                 } else {
                     self.attempt_ended(now, index, error);
                 }
             }
+        }
+    }
+
+    /// The call is to be asked anew after an answer. Both kinds of server would answer the old id
+    /// from their memory; but while an earlier attempt may have been executed, only the old id
+    /// keeps a deduplicated call from being executed twice.
+    fn renew_id(&mut self, index: usize) {
+        let entry = &mut self.calls[index];
+        let own_id = entry.spec.invocation_id.is_none();
+        if !own_id || (entry.unsettled.is_some() && entry.spec.repeat != Repeat::Idempotent) {
+            return;
+        }
+        entry.invocation_id = random_id(&mut self.rng);
+        // A server forgets by number what it knows of the old id; it must not mean the new one.
+        let number = self.next_number;
+        self.next_number += 1;
+        let old = std::mem::replace(&mut entry.id_number, number);
+        if self.unfinished.remove(&old) {
+            self.unfinished.insert(number);
         }
     }
 
@@ -429,7 +477,8 @@ impl<T> Engine<T> {
         let entry = &mut self.calls[index];
         entry.token_refreshed = true;
         entry.last_error = Some(error);
-        entry.renew_id(&mut self.rng);
+        self.renew_id(index);
+        let entry = &mut self.calls[index];
         if entry.token_version < self.token_version {
             // A newer one has been fetched meanwhile.
             return self.submit(now, index);
@@ -497,6 +546,7 @@ impl<T> Engine<T> {
         let error = match entry.outcome() {
             // Whatever this attempt came to, an earlier one may have been executed.
             Outcome::Unknown => error.with_outcome(Outcome::Unknown),
+            _ if entry.was_executed => error.with_outcome(Outcome::Answered),
             _ => error,
         };
         entry.last_error = Some(error.clone());
@@ -555,8 +605,9 @@ impl<T> Engine<T> {
         let answered = error.outcome() == Outcome::Answered
             && error.code().status() != status::TRANSPORT_ERROR;
         if answered || error.code() == ErrorCode::OutcomeUnknown {
-            entry.renew_id(&mut self.rng);
+            self.renew_id(index);
         }
+        let entry = &self.calls[index];
         let (method_name, attempt) = (entry.spec.method_name.clone(), entry.attempts);
         self.set_stage(index, Stage::Delaying { until: now + delay });
         self.notify(Notification::Retrying {
@@ -567,27 +618,33 @@ impl<T> Engine<T> {
         });
     }
 
-    /// The link of the calls in flight is gone. `sent` is how many of its bytes can have reached
-    /// the network.
-    pub(super) fn calls_lost_link(&mut self, now: Time, cause: &Error, sent: u64) {
+    /// A link is gone (`None`: there was none). `sent` is how many of its bytes can have reached the
+    /// network.
+    pub(super) fn calls_lost_link(
+        &mut self,
+        now: Time,
+        link: Option<LinkId>,
+        cause: &Error,
+        sent: u64,
+    ) {
         let lost = Error::new(
             ErrorCode::Transport,
             "Connection was lost before a response arrived",
         )
         .with_details(Some(cause.to_string()));
         for (_, entry) in &mut self.calls {
-            entry.late.clear();
+            entry.late.retain(|(on, _)| Some(*on) != link);
         }
         let will_return = self.has_or_awaits_link();
         let mut unsent = Vec::new();
-        for index in self.indices(|stage| matches!(stage, Stage::InFlight(_))) {
+        for index in self.indices(|s| matches!(s, Stage::InFlight(a) if Some(a.link) == link)) {
             let entry = &mut self.calls[index];
             let Stage::InFlight(attempt) = entry.stage else {
                 continue;
             };
             if attempt.frame_end <= sent {
                 entry.unsettle();
-                entry.late.clear();
+                entry.late.retain(|(on, _)| Some(*on) != link);
                 self.attempt_ended(now, index, lost.clone());
             } else if will_return {
                 // It never left: that was no attempt.
@@ -599,11 +656,15 @@ impl<T> Engine<T> {
                 self.attempt_ended(now, index, lost.clone());
             }
         }
-        // Those go first, in their old order.
+        self.resubmit(now, unsent);
+    }
+
+    /// Sends calls, or lets them wait anew: those that have left the queue already go first, in
+    /// their old order. Without a link, and none to come, this is the end of an attempt.
+    pub(super) fn resubmit(&mut self, now: Time, first: Vec<usize>) {
         let waiting = std::mem::take(&mut self.queue);
         self.queued_bytes = 0;
-        for index in unsent.into_iter().chain(waiting.into_values()) {
-            // Without a link to come this is the end of an attempt.
+        for index in first.into_iter().chain(waiting.into_values()) {
             self.submit(now, index);
         }
     }
@@ -617,7 +678,11 @@ impl<T> Engine<T> {
         let stranded: BTreeSet<_> = self
             .calls
             .iter()
-            .filter(|(_, entry)| !entry.may_be_sent_on(now, ready))
+            .filter(|(_, entry)| match entry.stage {
+                // Another link, that is about to be closed, may still bring an answer.
+                Stage::InFlight(attempt) if attempt.link != ready.id => false,
+                _ => !entry.may_be_sent_on(now, ready),
+            })
             .map(|(index, entry)| (entry.number, index))
             .collect();
         for (_, index) in stranded {
@@ -637,9 +702,11 @@ impl<T> Engine<T> {
         self.fail(index, error.with_details(cause));
     }
 
-    /// Nothing more can come of any call.
+    /// Nothing more can come of any call, but for those on links that are about to be closed.
     pub(super) fn end_all_calls(&mut self, error: &Error) {
-        for index in self.indices(|_| true) {
+        let leaving: Vec<_> = self.leaving.iter().map(|ready| ready.id).collect();
+        let ends = |s| !matches!(s, Stage::InFlight(a) if leaving.contains(&a.link));
+        for index in self.indices(ends) {
             self.fail(index, error.clone());
         }
     }
@@ -706,7 +773,12 @@ impl<T> Engine<T> {
     fn leave_stage(&mut self, index: usize) {
         let entry = &mut self.calls[index];
         match std::mem::replace(&mut entry.stage, Stage::Moving) {
-            Stage::InFlight(_) => self.in_flight -= 1,
+            Stage::InFlight(attempt) => {
+                self.in_flight -= 1;
+                if let Some(ready) = self.ready_of(attempt.link) {
+                    ready.in_flight -= 1;
+                }
+            }
             Stage::Queued(ticket) => {
                 if self.queue.remove(&ticket).is_some() {
                     self.queued_bytes -= entry.spec.arguments.size();
@@ -740,7 +812,28 @@ impl<T> Engine<T> {
         self.complete_failed(index, error.with_outcome(outcome));
     }
 
+    /// Tells servers that nobody waits for their answers to a call any more. One with an id of the
+    /// caller's own may be asked for again, unless its caller cancelled it.
+    fn take_back(&mut self, index: usize, error: &Error) {
+        let entry = &self.calls[index];
+        if entry.spec.invocation_id.is_some() && error.code() != ErrorCode::Cancelled {
+            return;
+        }
+        let current = match entry.stage {
+            Stage::InFlight(attempt) => Some((attempt.link, attempt.serial)),
+            _ => None,
+        };
+        let unanswered: Vec<_> = entry.late.iter().copied().chain(current).collect();
+        for (link, serial) in unanswered {
+            if let Some(ready) = self.ready_of(link) {
+                let index = index as u32;
+                ready.session.cancel(Slot { index, serial });
+            }
+        }
+    }
+
     fn complete_failed(&mut self, index: usize, error: Error) {
+        self.take_back(index, &error);
         let attempts = self.calls[index].attempts;
         self.complete(index, Err(error.with_attempts(attempts)));
     }
@@ -752,7 +845,7 @@ impl<T> Engine<T> {
             self.timers.remove(&(entry.wake, index));
         }
         if entry.is_numbered() {
-            self.unfinished.remove(&entry.number);
+            self.unfinished.remove(&entry.id_number);
         }
         self.actions.push_back(Action::Complete {
             tag: entry.tag,

@@ -1,6 +1,8 @@
 //! The link: from one connection to the next.
 //!
-//! Owns the states, the reconnection loop, and the handshake's time limit. What becomes of the calls
+//! Owns the states, the reconnection loop, the handshake's time limit, and the links that a server
+//! has announced to close: no call begins on them, and they are closed when the last one has been
+//! answered. What becomes of the calls
 //! when a link goes is in [`calls`](super::calls).
 
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use rand::Rng;
 use super::*;
 use crate::error::{ErrorCode, Outcome};
 use crate::security::ClientKey;
-use crate::session::{ClientReceived, ClientSession};
+use crate::session::{ClientReceived, ClientSession, KeepAlive, Pulse};
 
 /// Where the link stands.
 #[derive(Debug)]
@@ -38,6 +40,34 @@ pub(super) struct Ready {
     pub(super) session: ClientSession,
     /// Requests ever sent on it.
     pub(super) requests: u64,
+    /// Requests on it that are waited for.
+    pub(super) in_flight: usize,
+    pub(super) alive: KeepAlive,
+}
+
+impl Ready {
+    /// How many of its bytes can have reached the network, of which `unsent` did not.
+    fn sent(&self, unsent: usize) -> u64 {
+        self.session.produced() - (unsent + self.session.pending_output()) as u64
+    }
+
+    /// Pings the server when it is time to. An error if it is dead.
+    fn beat(&mut self, now: Time) -> Option<(LinkId, Error)> {
+        match self.alive.tick(now) {
+            Pulse::Nothing => None,
+            Pulse::Ping(number) => {
+                self.session.ping(number);
+                None
+            }
+            Pulse::Dead(silence) => {
+                let error = Error::new(
+                    ErrorCode::Transport,
+                    format!("the server gave no sign of life for {silence:?}"),
+                );
+                Some((self.id, error))
+            }
+        }
+    }
 }
 
 impl Link {
@@ -45,7 +75,8 @@ impl Link {
         match self {
             Self::Waiting { until } => Some(*until),
             Self::Opening { deadline, .. } | Self::Handshaking { deadline, .. } => Some(*deadline),
-            Self::Idle | Self::Ready(_) => None,
+            Self::Ready(ready) => Some(ready.alive.deadline()),
+            Self::Idle => None,
         }
     }
 
@@ -127,6 +158,7 @@ impl<T> Engine<T> {
             ErrorCode::Transport,
             "the connection was dropped to reconnect",
         );
+        let link = self.link.id();
         let sent = self.link.ready().map_or(0, |r| {
             r.session.produced() - r.session.pending_output() as u64
         });
@@ -142,7 +174,7 @@ impl<T> Engine<T> {
         self.set_state(State::Reconnecting);
         self.announce(attempt, Duration::ZERO);
         self.open(now);
-        self.calls_lost_link(now, &lost, sent);
+        self.calls_lost_link(now, link, &lost, sent);
     }
 
     fn announce(&mut self, attempt: u32, delay: Duration) {
@@ -171,6 +203,7 @@ impl<T> Engine<T> {
     /// Drops the link and stays without one. Calls end: those that were sent with an unknown
     /// outcome.
     pub fn disconnect(&mut self) {
+        self.drop_leaving();
         let error = Error::new(ErrorCode::Closed, "the client was disconnected by its user");
         self.go_idle(State::Disconnected, &error);
     }
@@ -178,6 +211,7 @@ impl<T> Engine<T> {
     /// Disconnects for good: everything that is asked of the client from now on is refused.
     pub fn close(&mut self) {
         self.closed = true;
+        self.drop_leaving();
         self.go_idle(State::Disconnected, &closed());
     }
 
@@ -214,10 +248,11 @@ impl<T> Engine<T> {
         }
         let mut nonce = [0; 8];
         self.rng.fill_bytes(&mut nonce);
-        let session = match key {
+        let mut session = match key {
             None => ClientSession::new(nonce, self.client_id, token),
             Some(key) => ClientSession::encrypted(nonce, self.client_id, token, key),
         };
+        session.set_patience(self.options.keep_alive.map(|options| options.patience()));
         self.link = Link::Handshaking {
             id,
             deadline,
@@ -235,7 +270,8 @@ impl<T> Engine<T> {
     /// The link is gone. `unsent` bytes that were taken from [`Engine::take_output`] never reached
     /// the network: the requests they belong to were not sent.
     pub fn link_lost(&mut self, now: Time, link: LinkId, loss: Loss, unsent: usize) {
-        if self.link.id() != Some(link) {
+        let leaving = self.leaving.iter().position(|ready| ready.id == link);
+        if leaving.is_none() && self.link.id() != Some(link) {
             return;
         }
         let (error, in_order) = match loss {
@@ -245,6 +281,10 @@ impl<T> Engine<T> {
             ),
             Loss::Dropped(error) => (error, false),
         };
+        if let Some(at) = leaving {
+            let sent = self.leaving.remove(at).sent(unsent);
+            return self.calls_lost_link(now, Some(link), &error, sent);
+        }
         let ready = match std::mem::replace(&mut self.link, Link::Idle) {
             Link::Ready(ready) => ready,
             Link::Handshaking { .. } => {
@@ -264,7 +304,7 @@ impl<T> Engine<T> {
             }
         };
         self.last_failure = Some(error.clone());
-        let sent = ready.session.produced() - (unsent + ready.session.pending_output()) as u64;
+        let sent = ready.sent(unsent);
         if let Some(reconnector) = &mut self.reconnector {
             reconnector.lost(now.since(ready.since));
             self.looping = !in_order || reconnector.options().reconnect_on_disconnect;
@@ -276,15 +316,82 @@ impl<T> Engine<T> {
         } else {
             self.set_state(State::Disconnected);
         }
-        self.calls_lost_link(now, &error, sent);
+        self.calls_lost_link(now, Some(link), &error, sent);
+    }
+
+    /// The server will close the present link: the next one is made while what runs on this one goes
+    /// on. To this client that is as if the server had closed it in order.
+    fn going_away(&mut self, now: Time, link: LinkId) {
+        let ready = match std::mem::replace(&mut self.link, Link::Idle) {
+            Link::Ready(ready) if ready.id == link => *ready,
+            // It says so once more.
+            other => {
+                self.link = other;
+                return;
+            }
+        };
+        let error = Error::new(ErrorCode::Transport, "the server is going away");
+        self.last_failure = Some(error.clone());
+        // Whoever stops is the last one to try next.
+        self.endpoint = (self.endpoint + 1) % self.options.endpoints.max(1);
+        if let Some(reconnector) = &mut self.reconnector {
+            reconnector.lost(now.since(ready.since));
+            self.looping = reconnector.options().reconnect_on_disconnect;
+        }
+        self.leaving.push(ready);
+        if self.looping {
+            self.set_state(State::Reconnecting);
+            self.next_attempt(now, error);
+        } else {
+            self.set_state(State::Disconnected);
+            // Calls that waited for room have none to wait for.
+            self.resubmit(now, Vec::new());
+        }
+    }
+
+    /// Bytes came on this link, or left that had been waiting: its server lives.
+    pub fn heard(&mut self, now: Time, link: LinkId) {
+        if let Some(ready) = self.ready_of(link) {
+            ready.alive.heard(now);
+        }
+    }
+
+    /// A link that stands: the present one, or one that is about to be closed.
+    pub(super) fn ready_of(&mut self, id: LinkId) -> Option<&mut Ready> {
+        match &mut self.link {
+            Link::Ready(ready) if ready.id == id => Some(ready),
+            _ => self.leaving.iter_mut().find(|ready| ready.id == id),
+        }
+    }
+
+    fn session_of(&mut self, id: LinkId) -> Option<&mut ClientSession> {
+        if self.link.id() == Some(id) {
+            return self.link.session_mut();
+        }
+        let leaving = self.leaving.iter_mut().find(|ready| ready.id == id);
+        leaving.map(|ready| &mut ready.session)
+    }
+
+    /// Closes links that were about to be closed and on which nothing is waited for any more.
+    pub(super) fn close_left(&mut self) {
+        self.leaving.retain(|ready| {
+            let stays = ready.in_flight > 0 || ready.session.pending_output() > 0;
+            if !stays {
+                self.actions.push_back(Action::Close { link: ready.id });
+            }
+            stays
+        });
+    }
+
+    fn drop_leaving(&mut self) {
+        for ready in self.leaving.drain(..) {
+            self.actions.push_back(Action::Close { link: ready.id });
+        }
     }
 
     /// A frame body arrived on this link.
     pub fn receive(&mut self, now: Time, link: LinkId, body: BytesMut) {
-        if self.link.id() != Some(link) {
-            return;
-        }
-        let Some(session) = self.link.session_mut() else {
+        let Some(session) = self.session_of(link) else {
             return;
         };
         let sealed = session.is_sealed();
@@ -293,9 +400,18 @@ impl<T> Engine<T> {
             Ok(ClientReceived::Authorized) => self.authorized(now),
             Ok(ClientReceived::Answer(slot, answer)) => self.answered(now, slot, answer),
             Ok(ClientReceived::Event(request)) => self.event(request),
+            Ok(ClientReceived::Pong(number)) => {
+                if let Some(ready) = self.ready_of(link) {
+                    ready.alive.pong(now, number);
+                }
+            }
+            Ok(ClientReceived::GoingAway) => self.going_away(now, link),
             Err(error) => {
                 self.actions.push_back(Action::Close { link });
                 match self.link {
+                    _ if self.link.id() != Some(link) => {
+                        self.link_lost(now, link, Loss::Dropped(error), 0);
+                    }
                     Link::Ready(_) => self.link_lost(now, link, Loss::Dropped(error), 0),
                     // The peers do agree on encryption; this message was damaged on its way.
                     _ if sealed && error.code() == ErrorCode::Encryption => {
@@ -305,6 +421,7 @@ impl<T> Engine<T> {
                 }
             }
         }
+        self.close_left();
     }
 
     fn event(&mut self, request: Request) {
@@ -315,6 +432,10 @@ impl<T> Engine<T> {
     /// waiting calls follow.
     pub fn take_output(&mut self, now: Time, link: LinkId) -> BytesMut {
         let output = self.take_produced(link);
+        if self.link.id() != Some(link) {
+            self.close_left();
+            return output;
+        }
         if self.queue.is_empty() {
             return output;
         }
@@ -328,10 +449,7 @@ impl<T> Engine<T> {
     }
 
     fn take_produced(&mut self, link: LinkId) -> BytesMut {
-        if self.link.id() != Some(link) {
-            return BytesMut::new();
-        }
-        match self.link.session_mut() {
+        match self.session_of(link) {
             Some(session) => session.take_output(),
             None => BytesMut::new(),
         }
@@ -360,11 +478,19 @@ impl<T> Engine<T> {
         else {
             return;
         };
+        let mut session = *session;
+        let keep_alive = self.options.keep_alive.filter(|_| session.can_ping());
+        let mut alive = KeepAlive::new(now, keep_alive);
+        if let Some(number) = alive.ping_now(now) {
+            session.ping(number);
+        }
         self.link = Link::Ready(Box::new(Ready {
             id,
             since: now,
-            session: *session,
+            session,
             requests: 0,
+            in_flight: 0,
+            alive,
         }));
         let announced = std::mem::take(&mut self.announced);
         self.looping = false;
@@ -476,6 +602,13 @@ impl<T> Engine<T> {
             self.open(now);
             return;
         }
+        if let Link::Ready(ready) = &mut self.link {
+            if let Some((link, error)) = ready.beat(now) {
+                self.actions.push_back(Action::Close { link });
+                self.link_lost(now, link, Loss::Dropped(error), 0);
+            }
+            return;
+        }
         if let Some(link) = self.link.id() {
             self.actions.push_back(Action::Close { link });
         }
@@ -488,6 +621,14 @@ impl<T> Engine<T> {
             format!("{what} ({:?})", self.options.connect_timeout),
         );
         self.attempt_failed(now, error);
+    }
+
+    pub(super) fn tick_leaving(&mut self, now: Time) {
+        let beats = self.leaving.iter_mut().filter_map(|ready| ready.beat(now));
+        for (link, error) in beats.collect::<Vec<_>>() {
+            self.actions.push_back(Action::Close { link });
+            self.link_lost(now, link, Loss::Dropped(error), 0);
+        }
     }
 
     /// A call made now would be sent now or as soon as the present attempt or loop succeeds.

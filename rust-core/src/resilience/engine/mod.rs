@@ -24,7 +24,7 @@ use slab::Slab;
 use uuid::Uuid;
 
 use self::calls::Entry;
-use self::link::Link;
+use self::link::{Link, Ready};
 pub use self::types::{
     Action, Answer, CallKey, CallSpec, EngineOptions, LinkId, Loss, Notification, State, Timeout,
 };
@@ -47,6 +47,8 @@ pub struct Engine<T> {
 
     state: State,
     link: Link,
+    /// Links that their servers are about to close: what runs there is still answered.
+    leaving: Vec<Ready>,
     next_link: u64,
     /// Which of the endpoints is tried next.
     endpoint: usize,
@@ -92,6 +94,9 @@ pub struct EngineStats {
     pub queued: usize,
     /// Attempts after the first one, over all calls.
     pub retries: u64,
+    /// How long the last ping and its answer took on the present link; `None` without a link, or
+    /// with a .NET server.
+    pub round_trip: Option<Duration>,
 }
 
 impl<T> Engine<T> {
@@ -105,6 +110,7 @@ impl<T> Engine<T> {
             actions: VecDeque::new(),
             state: State::Disconnected,
             link: Link::Idle,
+            leaving: Vec::new(),
             next_link: 1,
             endpoint: 0,
             reconnector: options.reconnect.map(Reconnector::new),
@@ -148,9 +154,11 @@ impl<T> Engine<T> {
     /// happens".
     pub fn next_wakeup(&self) -> Option<Time> {
         let call = self.timers.first().map(|(at, _)| *at);
+        let leaving = self.leaving.iter().map(|ready| ready.alive.deadline());
         [call, self.link.deadline()]
             .into_iter()
             .flatten()
+            .chain(leaving)
             .min()
             .filter(|at| *at < Time::NEVER)
     }
@@ -158,7 +166,9 @@ impl<T> Engine<T> {
     /// Time has passed.
     pub fn tick(&mut self, now: Time) {
         self.tick_link(now);
+        self.tick_leaving(now);
         self.tick_calls(now);
+        self.close_left();
     }
 
     /// The state, as WitRPC numbers it.
@@ -176,6 +186,7 @@ impl<T> Engine<T> {
         EngineStats {
             in_flight: self.in_flight,
             queued: self.queue.len(),
+            round_trip: self.link.ready().and_then(|r| r.alive.round_trip()),
             ..self.stats
         }
     }
@@ -183,6 +194,12 @@ impl<T> Engine<T> {
     /// What the server of the present link said about itself.
     pub fn peer(&self) -> Option<PeerInfo> {
         self.link.ready().map(|ready| *ready.session.peer())
+    }
+
+    /// How long ago the server of the present link gave its last sign of life; `None` without a
+    /// link.
+    pub fn silence(&self, now: Time) -> Option<Duration> {
+        self.link.ready().map(|ready| ready.alive.silence(now))
     }
 
     fn notify(&mut self, notification: Notification) {

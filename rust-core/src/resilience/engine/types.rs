@@ -9,6 +9,7 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::resilience::reconnect::ReconnectOptions;
 use crate::resilience::retry::{Repeat, RetryOptions};
+use crate::session::KeepAliveOptions;
 use crate::wire::{Arguments, Request, TypeNames};
 
 /// State of a client. The numbers are WitRPC's.
@@ -70,6 +71,9 @@ pub struct EngineOptions {
     pub max_queued_bytes: usize,
     /// Requests without an answer at the same time. Default 16,384.
     pub max_in_flight: usize,
+    /// How the death of a libwitrpc server is noticed that the network does not tell of; `None` = it
+    /// is never pinged.
+    pub keep_alive: Option<KeepAliveOptions>,
 }
 
 impl Default for EngineOptions {
@@ -84,6 +88,7 @@ impl Default for EngineOptions {
             max_queued_calls: 4096,
             max_queued_bytes: 64 * 1024 * 1024,
             max_in_flight: 16_384,
+            keep_alive: Some(KeepAliveOptions::default()),
         }
     }
 }
@@ -108,6 +113,9 @@ pub struct CallSpec {
     /// Limit of the whole call: waiting for the link, all attempts, all delays. By default the sum
     /// of what all attempts and delays can take.
     pub timeout: Timeout,
+    /// What the tracing of a libwitrpc server is told, at most
+    /// [`MAX_TRACE_CONTEXT`](crate::wire::extension::MAX_TRACE_CONTEXT) bytes.
+    pub trace_context: Option<Arc<[u8]>>,
 }
 
 /// Names a call until it has ended.

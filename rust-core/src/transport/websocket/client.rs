@@ -7,6 +7,7 @@ use tungstenite::protocol::Role;
 
 use super::super::io::Io;
 use super::super::layers::Layers;
+use super::super::pump::Ending;
 use super::super::{Endpoint, TransportOptions};
 use super::WebSocket;
 use crate::error::{Error, ErrorCode, Result};
@@ -36,7 +37,7 @@ pub(in super::super) async fn connect(
     let request = BytesMut::from(request.as_bytes());
     layers
         .encode(request, &mut wire)
-        .map_err(|e| refused(endpoint, e.to_string()))?;
+        .map_err(|ending| failed(endpoint, ending))?;
     io.write_all(&wire.split())
         .await
         .map_err(|e| refused(endpoint, e.to_string()))?;
@@ -63,7 +64,7 @@ pub(in super::super) async fn connect(
         }
         let decoded = layers.decode(&mut input, &mut received, &mut wire);
         plain.unsplit(received.stream.split());
-        decoded.map_err(|e| refused(endpoint, e.to_string()))?;
+        decoded.map_err(|ending| failed(endpoint, ending))?;
         io.write_all(&wire.split())
             .await
             .map_err(|e| refused(endpoint, e.to_string()))?;
@@ -109,6 +110,15 @@ fn check(head: &[u8], endpoint: &Endpoint, key: &str) -> Result<Option<usize>> {
         return Err(refused(endpoint, "its upgrade is not one to WebSocket"));
     }
     Ok(Some(length))
+}
+
+/// A certificate that was refused, which a server of TLS 1.3 says behind its handshake, stays what it
+/// is.
+fn failed(endpoint: &Endpoint, ending: Ending) -> Error {
+    match ending {
+        Ending::Layer(error) if error.code() == ErrorCode::Certificate => error,
+        ending => refused(endpoint, ending.to_string()),
+    }
 }
 
 fn refused(endpoint: &Endpoint, cause: impl Into<String>) -> Error {

@@ -2,6 +2,7 @@
 
 mod calls;
 mod connecting;
+mod extensions;
 mod never_twice;
 mod reconnecting;
 mod retries;
@@ -33,6 +34,8 @@ struct World {
     /// Requests received and not answered, oldest first.
     requests: VecDeque<(Uuid, Request)>,
     received: Vec<Request>,
+    /// Requests that were taken back, by the ids of their messages.
+    cancelled: Vec<Uuid>,
     done: Vec<(u32, Result<Answer>)>,
     log: Vec<String>,
     opened: Vec<(LinkId, usize)>,
@@ -46,7 +49,10 @@ struct World {
 
 impl World {
     fn new(change: impl FnOnce(&mut EngineOptions)) -> Self {
-        let mut options = EngineOptions::default();
+        let mut options = EngineOptions {
+            keep_alive: None,
+            ..EngineOptions::default()
+        };
         change(&mut options);
         Self {
             engine: Engine::new(options, [7; 32]),
@@ -54,6 +60,7 @@ impl World {
             server: None,
             requests: VecDeque::new(),
             received: Vec::new(),
+            cancelled: Vec::new(),
             done: Vec::new(),
             log: Vec::new(),
             opened: Vec::new(),
@@ -152,6 +159,8 @@ impl World {
                     ServerReceived::Authorize { .. } => {
                         let _ = server.authorize(accepted, self.reach);
                     }
+                    ServerReceived::Cancel(id) => self.cancelled.push(id),
+                    ServerReceived::Pong(_) | ServerReceived::Leaves => {}
                     ServerReceived::Request(id, request) => {
                         self.received.push((*request).clone());
                         self.requests.push_back((id, *request));
@@ -181,6 +190,7 @@ impl World {
             repeat: Repeat::Never,
             invocation_id: None,
             timeout: Timeout::Default,
+            trace_context: None,
         };
         change(&mut spec);
         let key = self.engine.call(self.now, spec, tag);
