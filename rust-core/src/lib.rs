@@ -11,6 +11,7 @@ mod error;
 mod event_queue;
 #[doc(hidden)]
 pub mod mutant;
+mod random;
 pub mod resilience;
 pub mod runtime;
 pub mod security;

@@ -59,7 +59,8 @@ class Subscription(Protocol):
 class EventStream(abc.ABC, Generic[T_co]):
     """Events from the moment on at which it was made, in order. Iterate over it, with ``async for`` or ``for``.
 
-    At most 1,024 events wait to be taken; then the oldest are dropped, and :attr:`dropped` says how many.
+    As many wait to be taken as ``event_queue`` of the client allows (65,536); then the oldest are dropped, and
+    :attr:`dropped` says how many.
     """
 
     @abc.abstractmethod

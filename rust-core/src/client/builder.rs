@@ -372,7 +372,7 @@ impl ClientBuilder {
         };
         engine.endpoints = endpoints.len();
         engine.token_is_provided = token.is_provided();
-        let seed = self.seed.unwrap_or_else(rand::random);
+        let seed = self.seed.unwrap_or_else(crate::random::bytes);
         let options = DriverOptions {
             endpoints,
             transport: TransportOptions {

@@ -122,7 +122,7 @@ impl Outbox for Outlet {
 /// Starts the task of a connection that has just been accepted. `is_full`: there is no room for it,
 /// and it is to be told so.
 pub(super) fn start(incoming: Incoming, shared: &Arc<Shared>, is_full: bool) {
-    let id = Uuid::from_bytes(rand::random());
+    let id = Uuid::from_bytes(crate::random::bytes());
     let peer = incoming.peer();
     let session = match shared.encryption {
         false => ServerSession::new(id),

@@ -124,7 +124,7 @@ impl Dispatch {
                 tokens: Vec::new(),
             }),
             origin: Instant::now(),
-            epoch: rand::random(),
+            epoch: u64::from_ne_bytes(crate::random::bytes()),
             running: AtomicUsize::new(0),
             executed: AtomicU64::new(0),
             draining: AtomicBool::new(false),
