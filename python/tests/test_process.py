@@ -151,7 +151,9 @@ def test_the_interpreter_ends_quietly(name: str, demo: Running) -> None:
 def test_ctrl_c_ends_a_blocking_call(demo: Running) -> None:
     text = textwrap.dedent(
         """
-        import sys, witrpc
+        import signal, sys, witrpc
+        # Where the tests run in the background, it is ignored from the start.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         with witrpc.sync.connect(sys.argv[1]) as client:
             echo = client.service("Demo.IEcho")
             print("begun", flush=True)
