@@ -14,7 +14,7 @@ ADD = '"int Add(int a, int b)"'
 
 
 def program(text: str, *arguments: str, timeout: float = 50) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-X", "dev", "-W", "error", "-c", textwrap.dedent(text), *arguments]
+    command = [sys.executable, "-X", "faulthandler", "-W", "error", "-c", textwrap.dedent(text), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
 
 
@@ -156,8 +156,8 @@ def test_ctrl_c_ends_a_blocking_call(demo: Running) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         with witrpc.sync.connect(sys.argv[1]) as client:
             echo = client.service("Demo.IEcho")
-            print("begun", flush=True)
             try:
+                print("begun", flush=True)
                 echo.call("int SlowAsync(int milliseconds, int result)", 60000, 1, timeout=100)
             except KeyboardInterrupt:
                 assert echo.call("int Add(int, int)", 1, 2) == 3
@@ -185,11 +185,12 @@ def test_a_second_interpreter_is_refused_clearly() -> None:
         import witrpc
         other = interpreters.create()
         try:
-            interpreters.run_string(other, "import witrpc")
+            # From CPython 3.13 on it gives what was raised.
+            failed = interpreters.run_string(other, "import witrpc")
         except Exception as error:
-            assert "ImportError" in str(error) and "interpreter" in str(error), error
-        else:
-            raise SystemExit("it was not refused")
+            failed = error
+        text = str(getattr(failed, "formatted", failed))
+        assert "ImportError" in text and "interpreter" in text, text
         """
     )
     assert done.returncode == 0, done.stderr
