@@ -3,11 +3,12 @@ SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help demo test bench header audit build clean
+.PHONY: help demo test simulate bench header audit build clean
 
 help:
 	@echo "make demo    builds, and shows a C client that survives an outage"
 	@echo "make test    builds, and runs every test in every language"
+	@echo "make simulate N=100000 SEED=1   lives of clients and servers on a fake clock, with everything going wrong"
 	@echo "make bench   measures calls beside a bare ping-pong of the same size"
 	@echo "make build   the library, static and shared, and the command line, into $(TARGET)/release"
 	@echo "make header  writes include/witrpc.h and ffi/symbols.txt anew"
@@ -26,6 +27,14 @@ demo: build
 test:
 	@tools/setup.sh test
 	@tests/run
+
+# FAULTS and STEPS, as a failure prints them, keep only those of one life (N=1).
+simulate:
+	@tools/setup.sh build
+	cargo build --release --quiet -p witrpc-simulator
+	$(TARGET)/release/witrpc-simulate $(or $(N),100000) $(or $(SEED),1) \
+	  $(if $(filter-out undefined,$(origin FAULTS)),--faults "$(FAULTS)") \
+	  $(if $(filter-out undefined,$(origin STEPS)),--steps "$(STEPS)")
 
 bench: build
 	cargo build --release -p witrpc-bench

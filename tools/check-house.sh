@@ -30,8 +30,9 @@ rule "codec/ imports contract/ and wire/ only" 'tokio|crate::(session|resilience
 rule "transport/ moves frames and nothing else" 'crate::(session|resilience|client|server|codec|contract)' "$core/transport"
 rule "client/ and server/ do not know each other" 'crate::server' "$core/client"
 rule "client/ and server/ do not know each other" 'crate::client' "$core/server"
+rule "the simulator knows no runtime, socket or clock" 'tokio|std::(net|time::(Instant|SystemTime))|Instant::now|SystemTime' tests/simulator/src
 rule "rust-core/ knows no foreign-function room" 'witrpc_ffi|extern "C"|no_mangle' rust-core
-rule "unsafe is for ffi/ only" '(^|[^"a-z])unsafe (\{|fn|impl|trait|extern "C)' rust-core cli tests/conformance tests/chaos benches
+rule "unsafe is for ffi/ only" '(^|[^"a-z])unsafe (\{|fn|impl|trait|extern "C)' rust-core cli tests/conformance tests/chaos tests/simulator benches
 grep -q 'forbid(unsafe_code)' $core/lib.rs || { echo "rust-core must forbid unsafe code"; failed=1; }
 # Every unsafe block of ffi/ says why (clippy enforces it); every pure room has its top comment.
 for file in $(git ls-files '*.rs' | grep -vE '/tests?/|/tests\.rs$|build\.rs'); do

@@ -10,6 +10,7 @@ use witrpc_core::codec::Codec;
 use witrpc_core::resilience::backoff::{BackoffType, Jitter};
 use witrpc_core::resilience::budget::BudgetOptions;
 use witrpc_core::resilience::reconnect::ReconnectOptions;
+use witrpc_core::session::KeepAliveOptions;
 use witrpc_core::transport::{SocketOptions, WebSocketOptions};
 use witrpc_core::{Error, Result as CoreResult};
 
@@ -20,6 +21,7 @@ use crate::error::{ErrorObject, witrpc_error};
 use crate::event_options::ClientEvents;
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
+use crate::naming::Naming;
 use crate::status::{WITRPC_NO_TIMEOUT, witrpc_status};
 use crate::text::{self, c_string};
 
@@ -118,6 +120,7 @@ impl Object for ClientOptionsObject {
 pub(crate) struct Options {
     endpoints: Vec<String>,
     pub(crate) codec: Codec,
+    pub(crate) naming: Naming,
     pub(crate) encryption: bool,
     pub(crate) token: Token,
     connect_timeout: Option<Duration>,
@@ -128,6 +131,7 @@ pub(crate) struct Options {
     socket: SocketOptions,
     websocket: WebSocketOptions,
     pub(crate) tls: ClientTls,
+    pub(crate) keep_alive: Option<KeepAliveOptions>,
     reconnect: Option<ReconnectOptions>,
     retry: Option<RetryPolicy>,
     pub(crate) events: ClientEvents,
@@ -235,6 +239,7 @@ impl Options {
         Self {
             endpoints: vec![endpoint.to_owned()],
             codec: Codec::Json,
+            naming: Naming::default(),
             encryption: false,
             token: Token::Fixed(String::new()),
             connect_timeout: None,
@@ -245,6 +250,7 @@ impl Options {
             socket: SocketOptions::default(),
             websocket: WebSocketOptions::default(),
             tls: ClientTls::default(),
+            keep_alive: Some(KeepAliveOptions::default()),
             reconnect: None,
             retry: None,
             events: ClientEvents::default(),
@@ -268,7 +274,11 @@ impl ClientOptionsObject {
         for endpoint in &options.endpoints[1..] {
             builder = builder.endpoint(endpoint);
         }
-        builder = builder.codec(options.codec).encryption(options.encryption);
+        builder = builder
+            .codec(options.codec)
+            .method_lookup(options.naming.lookup)
+            .type_names(options.naming.form)
+            .encryption(options.encryption);
         builder = options.token.install(builder);
         builder = options.events.install(builder);
         if let Some(limit) = options.connect_timeout {
@@ -289,6 +299,7 @@ impl ClientOptionsObject {
         builder = builder
             .socket(options.socket)
             .websocket(options.websocket)
+            .keep_alive(options.keep_alive)
             .tls(options.tls.load()?);
         if let Some(reconnect) = options.reconnect {
             builder = builder.reconnect(reconnect);

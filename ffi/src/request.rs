@@ -10,6 +10,7 @@ use witrpc_core::server::{CallContext, Fault};
 use crate::error::witrpc_error;
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
+use crate::naming::type_arguments;
 use crate::text::{self, c_string};
 
 /// A call to be answered. The handler owns it: it must end it with witrpc_request_reply or
@@ -21,6 +22,7 @@ pub struct witrpc_request {
 pub(crate) struct RequestObject {
     pub(crate) context: CallContext,
     method: CString,
+    pub(crate) type_arguments: Vec<CString>,
     arguments: CString,
     principal: CString,
     peer: CString,
@@ -40,12 +42,17 @@ impl RequestObject {
     ) -> Self {
         Self {
             method: c_string(context.method().name()),
+            type_arguments: type_arguments(context.method()),
             arguments: c_string(arguments),
             principal: c_string(context.principal()),
             peer: c_string(&context.peer().to_string()),
             answer: Mutex::new(Some(answer)),
             context,
         }
+    }
+
+    pub(crate) fn context(&self) -> &CallContext {
+        &self.context
     }
 
     fn end(&self, answer: Result<String, Fault>) {
@@ -62,7 +69,11 @@ impl Drop for RequestObject {
     }
 }
 
-fn look<R>(request: *const witrpc_request, fallback: R, f: impl FnOnce(&RequestObject) -> R) -> R {
+pub(crate) fn look<R>(
+    request: *const witrpc_request,
+    fallback: R,
+    f: impl FnOnce(&RequestObject) -> R,
+) -> R {
     guard::value(fallback, || {
         Some(f(&*handle::get::<RequestObject>(request).ok()?))
     })

@@ -9,6 +9,8 @@ pub mod contract;
 pub mod dispatcher;
 mod error;
 mod event_queue;
+#[doc(hidden)]
+pub mod mutant;
 pub mod resilience;
 pub mod runtime;
 pub mod security;

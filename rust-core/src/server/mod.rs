@@ -13,6 +13,7 @@ mod groups;
 mod handler;
 mod inbox;
 mod listener;
+mod lookup;
 mod outbound;
 mod publish;
 mod service;

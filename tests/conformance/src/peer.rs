@@ -167,19 +167,19 @@ impl Peer {
         let stdout = child.stdout.take().expect("stdout is a pipe");
         let stderr = child.stderr.take().expect("stderr is a pipe");
         let pipes: [Box<dyn std::io::Read + Send>; 2] = [Box::new(stdout), Box::new(stderr)];
-        let readers: Vec<_> = pipes
-            .into_iter()
-            .map(|mut pipe| {
-                std::thread::spawn(move || {
-                    let mut text = String::new();
-                    let _ = pipe.read_to_string(&mut text);
-                    text
-                })
-            })
-            .collect();
+        let readers = pipes.map(|mut pipe| {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                let mut text = String::new();
+                let _ = pipe.read_to_string(&mut text);
+                let _ = sender.send(text);
+            });
+            receiver
+        });
+        // Both end with the process, for which nobody has to look again and again then.
+        let texts = readers.map(|reader| reader.recv_timeout(WATCHDOG).unwrap_or_default());
         process.wait();
-        let texts = readers.into_iter().map(|r| r.join().unwrap_or_default());
-        texts.collect()
+        texts.concat()
     }
 }
 
