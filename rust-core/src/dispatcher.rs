@@ -3,7 +3,7 @@
 //! Owns the threads and the order. A thread is started with the first callback and leaves when there
 //! was nothing to do for a while, so that a client without callbacks costs none.
 //!
-//! Jobs that belong to a [`Lane`] may be overtaken: one that has run for longer than the patience of
+//! Jobs that belong to a lane may be overtaken: one that has run for longer than the patience of
 //! its dispatcher no longer holds up the others, which go on in order on a second thread. Jobs of one
 //! lane never overlap and keep their order: those of an overtaken lane wait behind it.
 

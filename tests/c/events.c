@@ -126,7 +126,10 @@ typedef struct {
   int numbers[128];
 } log_of_events;
 
-#define LOG_INIT { COUNTER_INIT, COUNTER_INIT, { 0 } }
+#define LOG_INIT                                                                                   \
+  {                                                                                                \
+    COUNTER_INIT, COUNTER_INIT, { 0 }                                                              \
+  }
 
 static void note(void *user_data, const witrpc_buffer *arguments) {
   log_of_events *l = user_data;
@@ -174,7 +177,8 @@ typedef struct {
   counter gate;
 } blocked;
 
-#define BLOCKED_INIT { LOG_INIT, COUNTER_INIT }
+#define BLOCKED_INIT                                                                               \
+  { LOG_INIT, COUNTER_INIT }
 
 /* Holds the first event until it is let go. */
 static void block(void *user_data, const witrpc_buffer *arguments) {

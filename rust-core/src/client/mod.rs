@@ -193,8 +193,9 @@ fn stopped() -> Error {
     Error::new(ErrorCode::Closed, "the runtime of the client has stopped")
 }
 
-/// A call under way. Dropping it cancels the call.
-struct PendingCall {
+/// A call under way: its encoded result. Dropping it cancels the call.
+#[must_use = "dropping it cancels the call"]
+pub struct PendingCall {
     driver: Arc<Driver>,
     /// `None` once it has ended.
     key: Option<CallKey>,

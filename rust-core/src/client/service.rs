@@ -109,6 +109,16 @@ impl Service {
         )
     }
 
+    /// Calls a method that was [prepared](Self::prepare), with arguments that are encoded already:
+    /// for bindings, which keep the one and make the other themselves.
+    pub fn call_prepared<R>(
+        &self,
+        method: &PreparedMethod,
+        arguments: Arguments,
+    ) -> CallBuilder<'_, R> {
+        CallBuilder::new(self, Ok((method.clone(), arguments)))
+    }
+
     /// Reads a method line. It is remembered, so that each line is read once.
     pub fn prepare(&self, line: &str) -> Result<PreparedMethod> {
         if let Some(prepared) = self.prepared.read().get(line) {
@@ -266,6 +276,16 @@ impl<'a, R> CallBuilder<'a, R> {
         let service = self.service;
         let (_, spec) = self.spec()?;
         service.client.start(spec).await
+    }
+
+    /// Makes the call at once, on this thread; await its encoded result where and when you like.
+    ///
+    /// # Errors
+    /// When the call can't be made for a reason that is known before anything is sent.
+    pub fn start(self) -> Result<PendingCall> {
+        let service = self.service;
+        let (_, spec) = self.spec()?;
+        Ok(service.client.start(spec))
     }
 
     /// Makes the call for its result as JSON text.

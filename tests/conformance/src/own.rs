@@ -69,16 +69,6 @@ impl Own {
             .map_or(0, |server| server.stats().executed)
     }
 
-    /// Raises events.
-    pub fn publisher(&self) -> Publisher {
-        self.server.as_ref().expect("it runs").publisher()
-    }
-
-    /// Has something run beside the server.
-    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-        self.runtime.spawn(work).abort_handle()
-    }
-
     /// Waits until so many handlers run.
     pub fn running(&self, count: usize) {
         let begun = std::time::Instant::now();
@@ -94,6 +84,16 @@ impl Own {
             let server = self.server.take();
             server.is_some_and(|server| self.runtime.block_on(server.stop(crate::WATCHDOG)))
         })
+    }
+
+    /// Raises events.
+    pub fn publisher(&self) -> Publisher {
+        self.server.as_ref().expect("it runs").publisher()
+    }
+
+    /// Has something run beside the server.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.runtime.spawn(work).abort_handle()
     }
 
     /// Drives something on the server's runtime.

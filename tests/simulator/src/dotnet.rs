@@ -78,7 +78,7 @@ impl World {
             execution,
             is_stored: true,
         });
-        self.run_method(run, |life, run| Event::DotnetEnds(life, run));
+        self.run_method(run, Event::DotnetEnds);
     }
 
     pub(crate) fn dotnet_keeps(&mut self, connection: usize, id: Uuid, response: &Response) {

@@ -151,7 +151,9 @@ impl Hits {
         let all = self.0.iter().zip(KINDS);
         all.flat_map(|(row, kind)| {
             let cells = row.iter().zip(PHASES);
-            cells.filter_map(move |(n, phase)| (*n == 0).then(|| format!("{kind} × {phase}")))
+            cells
+                .filter(|(n, _)| **n == 0)
+                .map(move |(_, phase)| format!("{kind} × {phase}"))
         })
         .collect()
     }

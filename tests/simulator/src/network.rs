@@ -176,6 +176,15 @@ impl Connection {
         stream.pieces.iter().map(|(at, _)| *at).collect()
     }
 
+    /// Nothing goes wrong with it any more.
+    pub fn heal(&mut self) {
+        for stream in [&mut self.up, &mut self.down] {
+            stream.cut_after = None;
+            stream.stalled = 0;
+            stream.last = stream.pieces.back().map_or(0, |(at, _)| *at);
+        }
+    }
+
     /// What has arrived by now, one piece at a time.
     pub fn arrived(&mut self, now: u64, way: Way) -> Option<Piece> {
         let stream = self.stream(way);

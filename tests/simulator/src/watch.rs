@@ -98,7 +98,8 @@ impl Watch {
             Notification::StateChanged(state) => self.changes(now, *state),
             Notification::Reconnecting { attempt, delay } => self.announces(now, *attempt, *delay),
             Notification::Reconnected => {
-                if !std::mem::take(&mut self.announced) || self.state != State::Connected {
+                let was_announced = std::mem::take(&mut self.announced);
+                if !was_announced || self.state != State::Connected {
                     self.violations
                         .push("on_reconnected without an attempt, or without a link".into());
                 }

@@ -208,8 +208,7 @@ impl World {
         let mut probed = 0;
         self.server.slow = (0, 0);
         for connection in &mut self.connections {
-            connection.up.cut_after = None;
-            connection.down.cut_after = None;
+            connection.heal();
         }
         if let Some(journal) = &mut self.server.journal {
             journal.heal();
