@@ -36,7 +36,8 @@ case $1 in
     (cd python && "$tools/bin/maturin" build --release --locked --out "$target/wheels")
     ;;
   install)
-    # Kept: what was downloaded. Fresh: the package, with nothing of an older one.
+    # For tests nothing is left of an older one; pip has kept what it downloaded.
+    [ "$2" != test ] || rm -rf "$venv"
     [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
     "$venv/bin/python" -m pip uninstall --quiet --yes witrpc >/dev/null 2>&1 || true
     if [ "$2" = test ]; then

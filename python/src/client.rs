@@ -21,6 +21,8 @@ use crate::options::{self, Options};
 use crate::process::{self, Closing, Own};
 use crate::{errors, options::seconds};
 
+type Stats = (u64, usize, usize, u64, Option<f64>, Option<f64>);
+
 /// How long closing waits for the callback thread, which only hands callbacks on to a loop.
 const LAST_NOTICES: Duration = Duration::from_secs(1);
 
@@ -368,13 +370,18 @@ impl Client {
     }
 
     /// Reconnections that succeeded, calls in flight, calls that wait, retries.
-    fn stats(&self) -> PyResult<(u64, usize, usize, u64)> {
-        let stats = self.0.get()?.client.stats();
+    /// The round-trip time and the silence of the server, in seconds, are `None` without a link.
+    fn stats(&self) -> PyResult<Stats> {
+        let client = &self.0.get()?.client;
+        let stats = client.stats();
+        let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
         Ok((
             stats.reconnects,
             stats.in_flight,
             stats.queued,
             stats.retries,
+            seconds(stats.round_trip),
+            seconds(client.silence()),
         ))
     }
 

@@ -26,10 +26,10 @@ fn command(py: Python<'_>, arguments: Vec<String>) -> i32 {
     py.detach(|| witrpc_cli::run(arguments.into_iter().map(Into::into)))
 }
 
-// Nothing here relies on the GIL: classes are frozen, and what changes is behind locks. A second
-// interpreter in one process is refused by PyO3 at import.
+// Nothing here relies on the GIL: classes are frozen, and what changes is behind locks.
 #[pymodule(gil_used = false)]
 fn _witrpc(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    process::refuse_other_interpreters(module.py())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(command, module)?)?;
     module.add_function(wrap_pyfunction!(process::shut_down, module)?)?;

@@ -6,14 +6,16 @@
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDelta, PyDeltaAccess, PyDict};
+use pyo3::types::{PyBool, PyDelta, PyDeltaAccess, PyDict};
 use witrpc::client::{ClientBuilder, RetryPolicy};
 use witrpc::codec::Codec;
 use witrpc::resilience::backoff::{BackoffType, Jitter};
 use witrpc::resilience::budget::BudgetOptions;
 use witrpc::resilience::reconnect::ReconnectOptions;
+use witrpc::session::KeepAliveOptions;
 use witrpc::transport::tls::{Identity, TlsClientOptions};
 use witrpc::transport::{SocketOptions, WebSocketOptions};
+use witrpc::{EventQueueOptions, Overflow};
 
 use crate::errors;
 
@@ -201,6 +203,37 @@ pub(crate) fn websocket(object: &Bound<'_, PyAny>) -> PyResult<WebSocketOptions>
     })
 }
 
+/// `False` for none.
+pub(crate) fn keep_alive(object: &Bound<'_, PyAny>) -> PyResult<Option<KeepAliveOptions>> {
+    const OF: &str = "keep_alive";
+    if object.is_instance_of::<PyBool>() {
+        return Ok(object.is_truthy()?.then(KeepAliveOptions::default));
+    }
+    Ok(Some(KeepAliveOptions {
+        interval: duration(object, OF, "interval")?,
+        timeout: duration(object, OF, "timeout")?,
+    }))
+}
+
+pub(crate) fn event_queue(object: &Bound<'_, PyAny>) -> PyResult<EventQueueOptions> {
+    const OF: &str = "event_queue";
+    Ok(EventQueueOptions {
+        max_events: field(object, OF, "max_events")?,
+        max_bytes: field(object, OF, "max_bytes")?,
+        overflow: match field::<String>(object, OF, "overflow")?.as_str() {
+            "drop_oldest" => Overflow::DropOldest,
+            "drop_newest" => Overflow::DropNewest,
+            "disconnect" => Overflow::Disconnect,
+            other => {
+                return Err(errors::invalid(format!(
+                    "\"{other}\" is no policy of a queue of events: write one of drop_oldest, \
+                     drop_newest, disconnect"
+                )));
+            }
+        },
+    })
+}
+
 pub(crate) fn identity(object: &Bound<'_, PyAny>) -> PyResult<Option<Identity>> {
     let certificates: Option<Vec<u8>> = field(object, "tls", "certificate")?;
     let key: Option<Vec<u8>> = field(object, "tls", "key")?;
@@ -266,6 +299,12 @@ pub(crate) fn client(options: &Options<'_>) -> PyResult<ClientBuilder> {
     }
     if let Some(object) = options.any("websocket")? {
         builder = builder.websocket(websocket(&object)?);
+    }
+    if let Some(object) = options.any("keep_alive")? {
+        builder = builder.keep_alive(keep_alive(&object)?);
+    }
+    if let Some(object) = options.any("event_queue")? {
+        builder = builder.event_queue(event_queue(&object)?);
     }
     if let Some(object) = options.any("tls")? {
         builder = builder.tls(tls(&object)?);

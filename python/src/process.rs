@@ -6,10 +6,12 @@
 
 use std::mem::ManuallyDrop;
 use std::sync::Weak;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use pyo3::exceptions::PyImportError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use witrpc::runtime::Runtime;
 use witrpc::{Error, ErrorCode};
@@ -23,6 +25,22 @@ const SIGNALS: Duration = Duration::from_millis(50);
 
 /// The interpreter is about to end: no thread of ours may enter it any more.
 static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// The interpreter that this module belongs to; -1 for none yet.
+static INTERPRETER: AtomicI64 = AtomicI64::new(-1);
+
+/// Refuses to be imported by a second interpreter of the process: objects and threads of ours would
+/// pass from one to the other. CPython asks extensions for that itself from 3.12 on.
+pub(crate) fn refuse_other_interpreters(_: Python<'_>) -> PyResult<()> {
+    // SAFETY: an interpreter runs this thread, so that there is a current one.
+    let current = unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) };
+    match INTERPRETER.compare_exchange(-1, current, Ordering::SeqCst, Ordering::SeqCst) {
+        Err(first) if first != current => Err(PyImportError::new_err(
+            "witrpc can be imported by one interpreter of a process only, and another one has done so",
+        )),
+        _ => Ok(()),
+    }
+}
 
 /// What is used by one process only.
 struct Runtimes {
@@ -143,9 +161,17 @@ where
     F::Output: Send,
 {
     let mut future = Box::pin(future);
+    let ending = ENDING.load(Ordering::SeqCst);
     loop {
         let outcome = py.detach(|| {
-            runtime.block_on(async { tokio::time::timeout(SIGNALS, future.as_mut()).await.ok() })
+            let outcome = runtime
+                .block_on(async { tokio::time::timeout(SIGNALS, future.as_mut()).await.ok() });
+            // The interpreter has begun to end meanwhile: as any thread that it does not wait for, this
+            // one does nothing more. It has no one left to tell.
+            while !ending && ENDING.load(Ordering::SeqCst) {
+                std::thread::park();
+            }
+            outcome
         });
         match outcome {
             Some(output) => return Ok(output),

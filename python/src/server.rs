@@ -56,6 +56,7 @@ fn begin(
 ) -> impl Future<Output = Result<Value, Fault>> + Send + use<> {
     let (sender, answer) = oneshot::channel();
     let method = context.method().clone();
+    let cancellation = context.cancellation().clone();
     let abandoned: Arc<Mutex<Option<Py<PyAny>>>> = Arc::default();
     let reply = CallReply {
         sender: Mutex::new(Some(sender)),
@@ -79,7 +80,10 @@ fn begin(
     };
     async move {
         let mut guard = guard;
-        let outcome = answer.await;
+        let outcome = tokio::select! {
+            outcome = answer => outcome,
+            () = cancellation.cancelled() => return Err(Fault::cancelled()),
+        };
         guard.abandoned = None;
         outcome.unwrap_or_else(|_| Err(Fault::new("The handler has ended without an answer")))
     }
@@ -176,6 +180,18 @@ impl CallContext {
     #[getter]
     fn connection<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         convert::uuid(py, &self.0.connection())
+    }
+
+    /// How much of the caller's time is left, in seconds; `None` if it did not say.
+    #[getter]
+    fn remaining(&self) -> Option<f64> {
+        self.0.remaining().map(|left| left.as_secs_f64())
+    }
+
+    /// Whether all who waited for the answer have taken the call back.
+    #[getter]
+    fn is_cancelled(&self) -> bool {
+        self.0.cancellation().is_cancelled()
     }
 
     fn drop_connection(&self) {

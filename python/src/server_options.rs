@@ -38,6 +38,9 @@ fn limits(object: &Bound<'_, PyAny>) -> PyResult<ServerLimits> {
         retry_after: time(object, "retry_after")?.unwrap_or(defaults.retry_after),
         handshake_timeout: time(object, "handshake_timeout")?,
         max_unsent_bytes: size(object, "max_unsent_bytes")?,
+        max_clients_per_address: size(object, "max_clients_per_address")?,
+        max_strangers_per_address: size(object, "max_strangers_per_address")?,
+        max_waiting_bytes: size(object, "max_waiting_bytes")?,
         ..defaults
     })
 }
@@ -63,8 +66,7 @@ fn tls(object: &Bound<'_, PyAny>) -> PyResult<TlsServerOptions> {
     })
 }
 
-fn verdict(py: Python<'_>, answer: &Bound<'_, PyAny>) -> PyResult<Verdict> {
-    let _ = py;
+fn verdict(answer: &Bound<'_, PyAny>) -> PyResult<Verdict> {
     if let Ok(principal) = answer.extract::<String>() {
         return Ok(Verdict::Accepted(principal.into()));
     }
@@ -82,7 +84,7 @@ fn validator(builder: ServerBuilder, check: Py<PyAny>, queue: Arc<Queue>) -> Ser
         async move {
             let answer = bridge::ask(&queue, check, move |_| Ok((token, peer))).await;
             let verdict = answer.ok().and_then(|answer| {
-                crate::process::attach(|py| verdict(py, answer.bind(py)).ok()).flatten()
+                crate::process::attach(|py| verdict(answer.bind(py)).ok()).flatten()
             });
             verdict.unwrap_or(Verdict::Refused)
         }
@@ -107,8 +109,16 @@ pub(crate) fn server(options: &Options<'_>, queue: &Arc<Queue>) -> PyResult<Serv
     if let Some(check) = options.callback("validator")? {
         builder = validator(builder, check, queue.clone());
     }
-    if let Some(object) = options.any("limits")? {
-        builder = builder.limits(limits(&object)?);
+    let mut bounds = match options.any("limits")? {
+        Some(object) => limits(&object)?,
+        None => ServerLimits::default(),
+    };
+    if let Some(object) = options.any("keep_alive")? {
+        bounds.keep_alive = options::keep_alive(&object)?;
+    }
+    builder = builder.limits(bounds);
+    if let Some(object) = options.any("event_queue")? {
+        builder = builder.event_queue(options::event_queue(&object)?);
     }
     if let Some(object) = options.any("dedup")? {
         builder = builder.dedup(dedup(&object)?);

@@ -40,6 +40,9 @@ def test_the_three_verdicts_in_all_forms(start_demo: Start) -> None:
         await client.connect()
         report = health.check(client, "MainClient")
         assert report.status is health.Status.HEALTHY
+        assert report.data.pop("secondsSinceLastSignOfLife") >= 0
+        round_trip = report.data.pop("roundTripSeconds")
+        assert round_trip is None or round_trip > 0
         assert report.data == {
             "clientName": "MainClient",
             "isInitialized": True,

@@ -14,7 +14,7 @@ ADD = '"int Add(int a, int b)"'
 
 
 def program(text: str, *arguments: str, timeout: float = 50) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-X", "dev", "-W", "error", "-c", textwrap.dedent(text), *arguments]
+    command = [sys.executable, "-X", "faulthandler", "-W", "error", "-c", textwrap.dedent(text), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
 
 
@@ -98,13 +98,8 @@ EXITS = {
         client = witrpc.sync.connect(sys.argv[1])
         client.connect()
         slow = client.service("Demo.IEcho").method("int SlowAsync(int milliseconds, int result)")
-        def call():
-            try:
-                slow(5000, 1)
-            except witrpc.WitRpcError:
-                pass
-        for _ in range(5):
-            threading.Thread(target=call, daemon=True).start()
+        for n in range(5):
+            threading.Thread(target=slow, args=(5000, n), daemon=True).start()
         while client.stats.in_flight < 5:
             pass
         """,
@@ -156,11 +151,13 @@ def test_the_interpreter_ends_quietly(name: str, demo: Running) -> None:
 def test_ctrl_c_ends_a_blocking_call(demo: Running) -> None:
     text = textwrap.dedent(
         """
-        import sys, witrpc
+        import signal, sys, witrpc
+        # Where the tests run in the background, it is ignored from the start.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         with witrpc.sync.connect(sys.argv[1]) as client:
             echo = client.service("Demo.IEcho")
-            print("begun", flush=True)
             try:
+                print("begun", flush=True)
                 echo.call("int SlowAsync(int milliseconds, int result)", 60000, 1, timeout=100)
             except KeyboardInterrupt:
                 assert echo.call("int Add(int, int)", 1, 2) == 3
@@ -188,11 +185,12 @@ def test_a_second_interpreter_is_refused_clearly() -> None:
         import witrpc
         other = interpreters.create()
         try:
-            interpreters.run_string(other, "import witrpc")
+            # From CPython 3.13 on it gives what was raised.
+            failed = interpreters.run_string(other, "import witrpc")
         except Exception as error:
-            assert "ImportError" in str(error) and "interpreter" in str(error), error
-        else:
-            raise SystemExit("it was not refused")
+            failed = error
+        text = str(getattr(failed, "formatted", failed))
+        assert "ImportError" in text and "interpreter" in text, text
         """
     )
     assert done.returncode == 0, done.stderr

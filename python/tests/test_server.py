@@ -24,8 +24,8 @@ class IWork(witrpc.Contract, Protocol, name="My.IWork"):
     async def count_up(self) -> int: ...
     async def wrong(self) -> int: ...
 
-    Done: witrpc.Event[int, str]
-    Mode: witrpc.Property[str]
+    Done: witrpc.Event[int, str] = witrpc.Event()
+    Mode: witrpc.Property[str] = witrpc.Property()
 
 
 class Work(IWork):
@@ -210,6 +210,39 @@ def test_a_handler_that_hangs_is_cancelled_in_the_end() -> None:
                 await call
 
     run(main())
+
+
+def test_a_call_that_is_taken_back_cancels_its_handler() -> None:
+    async def main() -> None:
+        work = Work()
+        async with (
+            witrpc.serve("tcp://127.0.0.1:0", work) as server,
+            witrpc.connect(server.endpoint, contract=IWork) as client,
+        ):
+            call = asyncio.create_task(client.hang())
+            await work.hanging.wait()
+            call.cancel()
+            await work.cancelled.wait()
+            assert await client.add(1, 2) == 3
+
+    run(main())
+
+
+def test_a_handler_knows_how_much_time_its_caller_has() -> None:
+    handlers = witrpc.Handlers("My.IWork")
+
+    @handlers.method("double Left()")
+    def left() -> float:
+        remaining = witrpc.current_call().remaining
+        assert remaining is not None
+        assert not witrpc.current_call().is_cancelled
+        return remaining
+
+    with (
+        witrpc.sync.serve("tcp://127.0.0.1:0", handlers) as server,
+        witrpc.sync.connect(server.endpoint) as client,
+    ):
+        assert 0 < client.service("My.IWork").call("double Left()", timeout=25) <= 25
 
 
 def test_what_can_not_be_served() -> None:

@@ -1,19 +1,18 @@
-//! Randomness that no two processes share: from the operating system, each time.
+//! Randomness that no other process has.
 //!
-//! The generator of a thread is copied by a fork, and then parent and child draw the same numbers. What
-//! tells clients, calls and server starts from each other must not come from it.
+//! Owns where it comes from: a generator of the operating system or of one that knows of forks. A
+//! generator in the memory of the process would go on alike in both halves of a fork, and two clients
+//! in two workers would give their calls the same ids: the server would take one for a repetition of
+//! the other.
 
-use rand::rngs::SysRng;
-use rand::{Rng, TryRng};
-
-/// So many random bytes.
+/// Random bytes, for seeds and ids.
 pub(crate) fn bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    if SysRng.try_fill_bytes(&mut bytes).is_err() {
-        // A system without randomness of its own: better a copy than none.
-        rand::rng().fill_bytes(&mut bytes);
+    match aws_lc_rs::rand::fill(&mut bytes) {
+        Ok(()) => bytes,
+        // It has no reason to fail; if it does, this is random, too.
+        Err(_) => rand::random(),
     }
-    bytes
 }
 
 #[cfg(test)]

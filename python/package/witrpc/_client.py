@@ -31,6 +31,10 @@ class Stats(NamedTuple):
     """Calls that wait for a link or for room now."""
     retries: int
     """Attempts after the first one, over all calls."""
+    round_trip: float | None
+    """How long the last ping and its answer took, in seconds; ``None`` without a link, or of a .NET server."""
+    silence: float | None
+    """How long ago the server gave its last sign of life, in seconds; ``None`` without a link."""
 
 
 class Peer(NamedTuple):
@@ -339,7 +343,7 @@ class ClientBase:
     @property
     def stats(self) -> Stats:
         """What it has done and does."""
-        return Stats(0, 0, 0, 0) if self._native is None else Stats(*self._native.stats())
+        return Stats(0, 0, 0, 0, None, None) if self._native is None else Stats(*self._native.stats())
 
     @property
     def peer(self) -> Peer | None:

@@ -22,7 +22,7 @@ from ._loop import running_bridge
 from ._schema import Converter
 from ._tracing import Tracer, tracer
 from .errors import ClosedError, InvalidArgumentError, WitRpcError
-from .options import Codec, Dedup, ServerLimits, Socket, Tls, WebSocket
+from .options import Codec, Dedup, EventQueue, KeepAlive, ServerLimits, Socket, Tls, WebSocket
 
 __all__ = ["Call", "Fault", "Handlers", "Server", "ServerOptions", "current_call", "run", "serve"]
 
@@ -79,6 +79,16 @@ class Call:
         """The id of the connection."""
         return self._native.connection
 
+    @property
+    def remaining(self) -> float | None:
+        """How much of the caller's time is left, in seconds; ``None`` if it did not say."""
+        return self._native.remaining
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether nobody waits for the answer any more. A coroutine function is cancelled then, by itself."""
+        return self._native.is_cancelled
+
     def drop_connection(self) -> None:
         """Closes the connection that the call came on, at once: for clients that must go, and for tests."""
         self._native.drop_connection()
@@ -123,6 +133,10 @@ class ServerOptions(TypedDict, total=False):
     """Permissions of the socket file of ``pipe://``. Default ``0o600``."""
     strong_event_types: bool
     """Events name their types with the assembly, for .NET clients that ask for it. Default off."""
+    keep_alive: KeepAlive | bool
+    """Pings to libwitrpc clients; ``False`` for none."""
+    event_queue: EventQueue | None
+    """Bounds of the queue of events of each connection, and what happens to a client that is too slow."""
     threads: int
     """Most threads for handlers that are plain functions. Default 32."""
     on_execute: Callable[[str, str, Any], Any] | None
@@ -233,6 +247,9 @@ def _service_of(instance: Any) -> tuple[contract.ContractInfo, list[_Handler]]:
         handlers.append(_Handler(method.line, function, method.arguments, (info.native.name, method.python_name)))
     for prop in info.properties:
         name = prop.net_name
+        plain = inspect.getattr_static(instance, prop.python_name, None)
+        if not hasattr(instance, f"get_{name}") and (plain is None or type(plain).__name__ == "Property"):
+            raise InvalidArgumentError(f"{type(instance).__name__} does not answer {cls.__name__}.{prop.python_name}")
         reader = getattr(instance, f"get_{name}", None) or functools.partial(getattr, instance, prop.python_name)
         writer = getattr(instance, f"set_{name}", None) or functools.partial(setattr, instance, prop.python_name)
         handlers.append(_Handler(f"get_{name}()", reader, (), (info.native.name, f"get_{name}")))

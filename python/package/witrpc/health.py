@@ -71,6 +71,8 @@ def check(client: ClientBase, name: str = "witrpc") -> Report:
         "callsWaiting": stats.queued,
         "reconnectCount": stats.reconnects,
         "retryCount": stats.retries,
+        "roundTripSeconds": stats.round_trip,
+        "secondsSinceLastSignOfLife": stats.silence,
         "lastError": None if error is None else str(error),
     }
     return Report(status, description, data)
@@ -162,21 +164,23 @@ def prometheus_collector(clients: Clients | Callable[[], Clients]) -> Any:
         def collect(self) -> Iterator[Any]:
             known = dict(clients() if callable(clients) else clients)
             gauges = {
-                "witrpc_client_state": "0 connected, 1 disconnected, 2 reconnecting, 3 failed",
-                "witrpc_client_calls_in_flight": "Calls without an answer now",
-                "witrpc_client_calls_waiting": "Calls that wait for a link or for room now",
+                "state": ("0 connected, 1 disconnected, 2 reconnecting, 3 failed", lambda client: int(client.state)),
+                "calls_in_flight": ("Calls without an answer now", lambda client: client.stats.in_flight),
+                "calls_waiting": ("Calls that wait for a link or for room now", lambda client: client.stats.queued),
+                "round_trip_seconds": ("How long the last ping took", lambda client: client.stats.round_trip),
             }
             counters = {
-                "witrpc_client_reconnects": "Reconnections that succeeded",
-                "witrpc_client_retries": "Attempts after the first one, over all calls",
+                "reconnects": ("Reconnections that succeeded", lambda client: client.stats.reconnects),
+                "retries": ("Attempts after the first one, over all calls", lambda client: client.stats.retries),
             }
-            families: list[Any] = [GaugeMetricFamily(name, text, labels=["client"]) for name, text in gauges.items()]
-            families += [CounterMetricFamily(name, text, labels=["client"]) for name, text in counters.items()]
-            for name, client in known.items():
-                stats = client.stats
-                values = (int(client.state), stats.in_flight, stats.queued, stats.reconnects, stats.retries)
-                for family, value in zip(families, values, strict=True):
-                    family.add_metric([name], value)
-            yield from families
+            families: Any = ((GaugeMetricFamily, gauges), (CounterMetricFamily, counters))
+            for family, measures in families:
+                for name, (text, measure) in measures.items():
+                    metric = family(f"witrpc_client_{name}", text, labels=["client"])
+                    for client_name, client in known.items():
+                        value = measure(client)
+                        if value is not None:
+                            metric.add_metric([client_name], value)
+                    yield metric
 
     return Collector()

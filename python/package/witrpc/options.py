@@ -19,7 +19,9 @@ __all__ = [
     "ClientOptions",
     "Codec",
     "Dedup",
+    "EventQueue",
     "Jitter",
+    "KeepAlive",
     "Limits",
     "Reconnect",
     "Retry",
@@ -204,6 +206,28 @@ class WebSocket:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class KeepAlive:
+    """How the death of a libwitrpc peer is noticed that the network does not tell of, as a frozen process."""
+
+    interval: Seconds = 15.0
+    """Silence after which the peer is pinged."""
+    timeout: Seconds = 20.0
+    """Silence after a ping until the connection is dead."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class EventQueue:
+    """Bounds of a queue of events. The defaults are those of a client's subscriptions."""
+
+    max_events: int = 65_536
+    """Events that may wait."""
+    max_bytes: int = 64 * 1024 * 1024
+    """Bytes of arguments that may wait."""
+    overflow: Literal["drop_oldest", "drop_newest", "disconnect"] = "drop_oldest"
+    """What happens to events that do not fit. A server's default is ``"disconnect"``, with 16 MiB."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
     """Bounds of a client."""
 
@@ -237,6 +261,12 @@ class ServerLimits:
     """Time until a connection must be authorised, and of one check of a token; ``None`` = no limit."""
     max_unsent_bytes: int = 64 * 1024 * 1024
     """Bytes that may wait for a client that does not read; beyond it the connection is closed."""
+    max_clients_per_address: int = 0
+    """Connections at the same time from one address; 0 = no limit of its own."""
+    max_strangers_per_address: int = 1_000
+    """The same for connections that are not authorised yet."""
+    max_waiting_bytes: int = 1024 * 1024
+    """Bytes of calls of one connection that may wait for others to end; beyond it nothing more is read."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -280,6 +310,10 @@ class _CommonOptions(TypedDict, total=False):
     """Options of WebSockets."""
     limits: Limits | None
     """Bounds."""
+    keep_alive: KeepAlive | bool
+    """Pings between libwitrpc peers; ``False`` for none. Default :class:`KeepAlive`."""
+    event_queue: EventQueue | None
+    """Bounds of the queue of each subscription. Default :class:`EventQueue`."""
     on_reconnecting: Callable[[int, float], Any] | None
     """Called before the delay of each attempt to reconnect, with its number and the delay in seconds."""
     on_reconnected: Callable[[], Any] | None

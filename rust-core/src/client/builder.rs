@@ -18,7 +18,6 @@ use crate::codec::Codec;
 use crate::dispatcher::Dispatcher;
 use crate::error::{Error, Result};
 use crate::event_queue::EventQueueOptions;
-use crate::random;
 use crate::resilience::engine::{Engine, EngineOptions, State};
 use crate::resilience::reconnect::ReconnectOptions;
 use crate::session::KeepAliveOptions;
@@ -391,7 +390,7 @@ impl ClientBuilder {
         };
         engine.endpoints = endpoints.len();
         engine.token_is_provided = token.is_provided();
-        let seed = self.seed.unwrap_or_else(random::bytes);
+        let seed = self.seed.unwrap_or_else(crate::random::bytes);
         let options = DriverOptions {
             endpoints,
             transport: TransportOptions {

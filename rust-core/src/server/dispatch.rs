@@ -27,7 +27,6 @@ use super::publish::Publisher;
 use super::validator::{Checked, Credentials, Validator, Verdict};
 use crate::codec::{Codec, CodecError, Value};
 use crate::contract::Method;
-use crate::random;
 use crate::resilience::dedup::{
     Admission, CallId, DedupOptions, DedupStats, Numbered, Table, Ticket,
 };
@@ -125,7 +124,7 @@ impl Dispatch {
                 tokens: Vec::new(),
             }),
             origin: Instant::now(),
-            epoch: u64::from_ne_bytes(random::bytes()),
+            epoch: u64::from_ne_bytes(crate::random::bytes()),
             running: AtomicUsize::new(0),
             executed: AtomicU64::new(0),
             draining: AtomicBool::new(false),
@@ -261,7 +260,7 @@ impl Dispatch {
         let input = decoded.map_err(|e| Fault::bad_request(e.to_string()))?;
         let peer = connection.peer_info();
         let cancellation = match peer.capabilities.has(Capabilities::CANCELLATION) {
-            true => CancellationToken::of(connection.party()),
+            true => CancellationToken::of(connection.waiting(arrived.id)),
             false => CancellationToken::default(),
         };
         let ticket = if request.invocation_id.is_nil() {
@@ -363,7 +362,7 @@ impl Dispatch {
             Admission::Attached => {
                 let running = table.ticket(&call.principal, call.invocation);
                 if let Some(token) = running.and_then(|ticket| tokens.get(ticket.index())) {
-                    token.join(connection.party());
+                    token.join(connection.waiting(id));
                     connection.may_be_cancelled(id, token.clone());
                 }
                 Ok(None)

@@ -246,7 +246,7 @@ fn encode(event: &Event, blobs: &[Bytes], names: Vec<TypeName>, form: EventTypeN
         method_name: event.name(),
         arguments: &Arguments::from_blobs(blobs),
         types: Some(&types),
-        invocation_id: Uuid::from_bytes(rand::random()),
+        invocation_id: Uuid::from_bytes(crate::random::bytes()),
         contract_id: event.contract_id(),
         method_id: 0,
         extension: None,
