@@ -55,7 +55,7 @@ impl RequestObject {
         &self.context
     }
 
-    fn end(&self, answer: Result<String, Fault>) {
+    pub(crate) fn end(&self, answer: Result<String, Fault>) {
         if let Some(sender) = self.answer.lock().take() {
             // Nobody waits any more if the server has been stopped.
             let _ = sender.send(answer);

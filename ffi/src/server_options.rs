@@ -151,8 +151,11 @@ impl Handler {
             let request = std::ptr::with_exposed_provenance_mut(request);
             // SAFETY: the caller gave the function together with the user data.
             let call = || unsafe { (handler.function)(handler.user_data.pointer(), request) };
-            if presence.run(|| as_handler(call)).is_none() {
-                drop(handle::remove::<RequestObject>(request));
+            if presence.run(|| as_handler(call)).is_none()
+                && let Some(request) = handle::remove::<RequestObject>(request)
+            {
+                // It did not run, and the client may hear so before its connection is gone.
+                request.end(Err(Fault::overloaded("The server is stopping")));
             }
         };
         match &stage.dispatcher {
