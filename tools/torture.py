@@ -28,6 +28,8 @@ SKIP = {"witrpc_shutdown"}
 # What gives an int32_t that is no status.
 NO_STATUS = {"witrpc_client_state", "witrpc_error_outcome", "witrpc_loop_descriptor"}
 unknown = []
+# Functions that are called, in their order.
+names = []
 
 
 def parameters(text):
@@ -70,9 +72,10 @@ def emit(returns, name, params):
             s = kind[:-1]
             before.append(f"{s} {var} = {structs[s]}; {var}.struct_size = any_struct_size(sizeof {var});")
             if s == "witrpc_client_callbacks":
+                before.append(f"{var}.user_data = &tallies[{len(names)}];")
                 before.append(f"{var}.destroy = count_destroy;")
                 # The library can't know of a destroy that lies beyond the size it is told.
-                after.append(f"if (p{i} && {var}.struct_size == sizeof {var}) expect_destroys(1);")
+                after.append(f"if (p{i} && {var}.struct_size == sizeof {var}) expect_destroy(&tallies[{len(names)}]);")
             before.append(f"{s} *p{i} = rarely() ? NULL : &{var};")
             arguments.append(f"p{i}")
         elif kind in ("char*", "uint8_t*") and following[1] and following[1].endswith("size"):
@@ -101,9 +104,9 @@ def emit(returns, name, params):
             arguments.append(f"rarely() ? NULL : a_{kind}")
         elif param == "destroy":
             arguments.append("count_destroy")
-            after.append("expect_destroys(1);")
+            after.append(f"expect_destroy(&tallies[{len(names)}]);")
         elif param == "user_data":
-            arguments.append("NULL")
+            arguments.append(f"&tallies[{len(names)}]")
         elif kind == "size_t" and "count" in param:
             arguments.append("(size_t)(draw() % 3)")
         elif kind == "uint64_t" and LIMITS.search(param):
@@ -159,8 +162,7 @@ for name, (returns, params) in callbacks.items():
         owned = bare.endswith("*") and bare[:-1] in kinds and "const" not in kind
         print(f"  keep_{bare[:-1]}({param});" if owned else f"  (void){param};")
     print("}" if returns == "void" else "  return 0;\n}")
-print()
-names = []
+print(f"\nstatic tally tallies[{len(prototypes)}];\n")
 for returns, name, params in prototypes:
     if name in SKIP or "(" in returns:
         continue
@@ -179,7 +181,7 @@ for kind in kinds:
 print("  return NULL;\n}\nstatic const char *any_kind(void) {\n  static const char *const kinds[] = {")
 print("    " + ", ".join(f'"{kind}"' for kind in kinds))
 print("  };\n  return kinds[draw() % (sizeof kinds / sizeof *kinds)];\n}\n")
-print("TORTURE_MAIN(entries, sizeof entries / sizeof *entries)")
+print("TORTURE_MAIN(entries, tallies, sizeof entries / sizeof *entries)")
 if unknown:
     print("torture.py does not know what to give for: " + "; ".join(unknown), file=sys.stderr)
     sys.exit(1)

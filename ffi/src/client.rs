@@ -140,6 +140,7 @@ pub extern "C" fn witrpc_client_free(client: *mut witrpc_client) {
     guard::value((), || {
         if let Some(client) = handle::remove::<ClientObject>(client) {
             client.client.close();
+            library::freed(client.client.dispatcher().clone());
         }
         None
     });

@@ -9,6 +9,7 @@ use crate::client_options::{change as change_client, limit, witrpc_client_option
 use crate::error::witrpc_error;
 use crate::guard;
 use crate::handle::{self, Object};
+use crate::library;
 use crate::server_options::{change as change_server, witrpc_server_options};
 use crate::status::witrpc_status;
 
@@ -166,6 +167,7 @@ pub extern "C" fn witrpc_loop_free(queue: *mut witrpc_loop) {
     guard::value((), || {
         if let Some(object) = handle::remove::<LoopObject>(queue) {
             object.dispatcher.leave_loop();
+            library::freed(object.dispatcher.clone());
         }
         None
     });

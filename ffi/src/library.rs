@@ -31,6 +31,52 @@ static RUNTIMES: Mutex<Runtimes> = Mutex::new(Runtimes {
 /// What runs the ends of user data.
 static LAST: Mutex<Option<Dispatcher>> = Mutex::new(None);
 
+/// Dispatchers whose handles have been freed, and which may still have something to run.
+static FREED: Mutex<Freed> = Mutex::new(Freed {
+    dispatchers: Vec::new(),
+    look_at: 0,
+});
+
+struct Freed {
+    dispatchers: Vec<Dispatcher>,
+    /// How many there must be before those that are done are looked for again.
+    look_at: usize,
+}
+
+/// The handle of what this dispatcher served has been freed; what it is still to run is seen to by
+/// [`witrpc_shutdown`].
+pub(crate) fn freed(dispatcher: Dispatcher) {
+    let mut freed = FREED.lock();
+    // That of a loop may serve many.
+    if dispatcher.is_on_loop() && freed.dispatchers.contains(&dispatcher) {
+        return;
+    }
+    freed.dispatchers.push(dispatcher);
+    if freed.dispatchers.len() > freed.look_at {
+        let (kept, done): (Vec<_>, Vec<_>) = std::mem::take(&mut freed.dispatchers)
+            .into_iter()
+            .partition(Dispatcher::may_run_more);
+        freed.look_at = 2 * kept.len() + 8;
+        freed.dispatchers = kept;
+        drop(freed);
+        drop(done);
+    }
+}
+
+/// Waits for freed dispatchers, and ends their threads.
+fn end_freed(mut left: impl FnMut() -> Duration) -> bool {
+    let all = std::mem::take(&mut FREED.lock().dispatchers);
+    let mut finished = true;
+    for one in all {
+        finished &= one.end_thread(left());
+        // What is dropped later may have something for it.
+        if one.may_run_more() {
+            FREED.lock().dispatchers.push(one);
+        }
+    }
+    finished
+}
+
 fn last() -> Dispatcher {
     LAST.lock().get_or_insert_default().clone()
 }
@@ -44,6 +90,7 @@ pub(crate) fn post(job: impl FnOnce() + Send + 'static) {
 pub(crate) fn lock_for_fork() {
     std::mem::forget(RUNTIMES.lock());
     std::mem::forget(LAST.lock());
+    std::mem::forget(FREED.lock());
 }
 
 /// Lets others in again. A child forgets the runtimes, whose threads it has not.
@@ -51,12 +98,14 @@ pub(crate) fn lock_for_fork() {
 /// # Safety
 /// [`lock_for_fork`] must have been called, on this thread.
 pub(crate) unsafe fn unlock_after_fork(is_child: bool) {
-    // SAFETY: both are locked, so nobody else looks at them.
+    // SAFETY: all are locked, so nobody else looks at them.
     unsafe {
         if is_child {
             std::mem::forget(std::mem::take(&mut *RUNTIMES.data_ptr()));
             std::mem::forget((*LAST.data_ptr()).take());
+            std::mem::forget(std::mem::take(&mut (*FREED.data_ptr()).dispatchers));
         }
+        FREED.force_unlock();
         LAST.force_unlock();
         RUNTIMES.force_unlock();
     }
@@ -132,11 +181,14 @@ pub extern "C" fn witrpc_shutdown(timeout_ms: u64) -> i32 {
             finished &= client.client.dispatcher().end_thread(left());
         }
         drop(clients);
+        finished &= end_freed(left);
         let runtimes = std::mem::take(&mut *RUNTIMES.lock());
         if let Some(runtime) = runtimes.server_runtime {
             runtime.shutdown_timeout(left());
         }
         drop(runtimes.clients);
+        // What the runtimes dropped may have been the last of a loop's user data.
+        finished &= end_freed(left);
         witrpc_core::log::off();
         finished &= witrpc_core::log::dispatcher().end_thread(left());
         finished &= last().end_thread(left());

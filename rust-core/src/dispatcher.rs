@@ -123,6 +123,12 @@ impl Default for Dispatcher {
     }
 }
 
+impl PartialEq for Dispatcher {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 /// True on a thread of any dispatcher: user code is running.
 pub fn in_callback() -> bool {
     CURRENT.get() != 0
@@ -202,6 +208,11 @@ impl Dispatcher {
         drop(queue);
         // What is the user's in them is dropped outside the lock.
         drop(withdrawn);
+    }
+
+    /// False if nothing is to be run, nor can anybody else post anything.
+    pub fn may_run_more(&self) -> bool {
+        Arc::strong_count(&self.0) > 1 || !self.inner().queue.lock().is_idle()
     }
 
     /// Waits until all callbacks that were posted have returned. False if that took longer than

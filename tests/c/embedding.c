@@ -331,6 +331,31 @@ static void the_log_is_told_until_it_is_off(void) {
   CHECK(witrpc_log_dropped() == 0);
 }
 
+static counter in_slow = COUNTER_INIT, slow_gone = COUNTER_INIT;
+static _Atomic int slow_is_over;
+
+static void slow(void *user_data, int32_t state) {
+  (void)user_data, (void)state;
+  counter_add(&in_slow, 1);
+  usleep(100000);
+  atomic_store(&slow_is_over, 1);
+}
+
+/* The callback is still running when the handle is freed and the library is shut down. */
+static void shutdown_waits_for_callbacks_of_what_was_freed(void) {
+  witrpc_client_callbacks callbacks = WITRPC_CLIENT_CALLBACKS_INIT;
+  witrpc_client_options *options = quick_options();
+  callbacks.on_state_changed = slow;
+  callbacks.user_data = &slow_gone;
+  callbacks.destroy = destroyed;
+  witrpc_client_options_callbacks(options, &callbacks);
+  witrpc_client *client = connected(options);
+  counter_wait(&in_slow, 1);
+  witrpc_client_free(client);
+  CHECK(witrpc_shutdown(20000) == WITRPC_OK);
+  CHECK(atomic_load(&slow_is_over) && counter_get(&slow_gone) == 1);
+}
+
 static void shutdown_ends_everything(void) { CHECK(witrpc_shutdown(20000) == WITRPC_OK); }
 
 int main(void) {
@@ -343,6 +368,7 @@ int main(void) {
   RUN(health_says_how_a_client_is);
   RUN(clients_are_opened_by_name);
   RUN(the_log_is_told_until_it_is_off);
+  RUN(shutdown_waits_for_callbacks_of_what_was_freed);
   kill_server();
   RUN(shutdown_ends_everything);
   return summary();

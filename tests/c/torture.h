@@ -91,12 +91,14 @@ static int is_status(const char *name, int32_t status) {
   return 0;
 }
 
-static _Atomic int expected_destroys, seen_destroys;
+/* User data that a function was given, and how often it was destroyed. */
+typedef struct {
+  _Atomic int given, destroyed;
+} tally;
 static void count_destroy(void *user_data) {
-  (void)user_data;
-  atomic_fetch_add(&seen_destroys, 1);
+  atomic_fetch_add(&((tally *)user_data)->destroyed, 1);
 }
-static void expect_destroys(int n) { atomic_fetch_add(&expected_destroys, n); }
+static void expect_destroy(tally *one) { atomic_fetch_add(&one->given, 1); }
 
 /* Live handles, and freed ones, by kind. */
 #define POOL_SIZE 8
@@ -169,6 +171,7 @@ typedef struct {
 } entry;
 
 static const entry *all_entries;
+static tally *all_tallies;
 static size_t all_count;
 static counter inside = COUNTER_INIT;
 
@@ -245,19 +248,22 @@ static void everything_is_whole(void) {
   free_pools();
   kill_server();
   CHECK(witrpc_shutdown(60000) == WITRPC_OK);
-  if (atomic_load(&seen_destroys) != atomic_load(&expected_destroys)) {
-    printf("%d destroys, expected %d\n", atomic_load(&seen_destroys),
-           atomic_load(&expected_destroys));
+  for (size_t k = 0; k < all_count; k++) {
+    int given = atomic_load(&all_tallies[k].given);
+    int destroyed = atomic_load(&all_tallies[k].destroyed);
+    if (given == destroyed) continue;
+    printf("%s: %d given, %d destroyed\n", all_entries[k].name, given, destroyed);
     failed_here = 1;
   }
 }
 
-#define TORTURE_MAIN(entries, count)                                                               \
+#define TORTURE_MAIN(entries, tallies, count)                                                      \
   int main(void) {                                                                                 \
     watchdog(580);                                                                                 \
     start_server("tcp://127.0.0.1:0");                                                             \
     snprintf(unused_endpoint, sizeof unused_endpoint, "%s", endpoint);                             \
     all_entries = entries;                                                                         \
+    all_tallies = tallies;                                                                         \
     all_count = count;                                                                             \
     RUN(from_outside);                                                                             \
     RUN(from_inside_a_callback);                                                                   \
