@@ -82,7 +82,7 @@ impl World {
             is_cancelled: false,
             has_ended: false,
         });
-        self.run_method(run, |life, run| Event::DotnetEnds(life, run));
+        self.run_method(run, Event::DotnetEnds);
     }
 
     pub(crate) fn dotnet_keeps(&mut self, connection: usize, id: Uuid, response: &Response) {

@@ -154,8 +154,8 @@ impl Hits {
     pub fn missing(&self) -> Vec<String> {
         let all = self.0.iter().zip(KINDS);
         all.flat_map(|(row, kind)| {
-            let cells = row.iter().zip(PHASES);
-            cells.filter_map(move |(n, phase)| (*n == 0).then(|| format!("{kind} × {phase}")))
+            let cells = row.iter().zip(PHASES).filter(|(n, _)| **n == 0);
+            cells.map(move |(_, phase)| format!("{kind} × {phase}"))
         })
         .collect()
     }

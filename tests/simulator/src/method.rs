@@ -106,7 +106,7 @@ impl World {
         let execution = self.checker.begins(self.plan.server.dedup.hold, begins);
         self.server.runs[run].execution = execution;
         self.server.runs[run].is_begun = true;
-        self.run_method(run, |life, run| Event::Ends(life, run));
+        self.run_method(run, Event::Ends);
     }
 
     pub(crate) fn run_method(&mut self, run: usize, event: impl FnOnce(u64, usize) -> Event) {

@@ -61,15 +61,18 @@ pub trait Store {
     fn crash(&mut self) -> Vec<Recovered>;
 }
 
+/// Writes that become durable together.
+type Batch = Vec<(Write, Key, Record)>;
+
 /// A journal with group commit: what is written while the disk is busy shares the next sync.
 #[derive(Debug)]
 pub struct Journal {
     dice: Dice,
     next_write: Write,
     /// Written, and not yet being synced.
-    buffered: Vec<(Write, Key, Record)>,
+    buffered: Batch,
     /// Being synced, until this moment.
-    syncing: Option<(u64, Vec<(Write, Key, Record)>)>,
+    syncing: Option<(u64, Batch)>,
     /// On disk, by the order of the intents.
     disk: BTreeMap<u64, Recovered>,
     places: BTreeMap<Key, u64>,
