@@ -173,24 +173,36 @@ fn apply<'a>(
     Ok(call)
 }
 
-/// Copies the caller's encoded arguments.
+/// Borrows the caller's encoded arguments.
 ///
 /// # Safety
-/// `arguments` must be NULL or point to `count` structs with valid pointers.
-unsafe fn encoded(arguments: *const witrpc_bytes, count: usize) -> Result<Arguments, Failure> {
+/// `arguments` must be NULL or point to `count` structs with valid pointers, all of which live for
+/// `'a`.
+pub(crate) unsafe fn blobs<'a>(
+    arguments: *const witrpc_bytes,
+    count: usize,
+) -> Result<Vec<&'a [u8]>, Failure> {
     if count == 0 {
-        return Ok(Arguments::NONE);
+        return Ok(Vec::new());
     }
     if arguments.is_null() || count > 0xFFFF {
         return Err(witrpc_status::WITRPC_INVALID_ARGUMENT.into());
     }
     // SAFETY: not null, and the caller vouches for the rest.
-    let blobs = unsafe { std::slice::from_raw_parts(arguments, count) }
+    unsafe { std::slice::from_raw_parts(arguments, count) }
         .iter()
         // SAFETY: as above.
         .map(|b| unsafe { text::bytes(b.data, b.size) })
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(Arguments::from_blobs(&blobs))
+        .collect()
+}
+
+/// Copies the caller's encoded arguments.
+///
+/// # Safety
+/// As for [`blobs`].
+unsafe fn encoded(arguments: *const witrpc_bytes, count: usize) -> Result<Arguments, Failure> {
+    // SAFETY: the caller vouches for it.
+    Ok(Arguments::from_blobs(&unsafe { blobs(arguments, count) }?))
 }
 
 unsafe fn run(

@@ -22,7 +22,7 @@ pub struct witrpc_subscription {
 pub type witrpc_event_handler =
     Option<unsafe extern "C" fn(user_data: *mut c_void, arguments: *const witrpc_buffer)>;
 
-struct SubscriptionObject(Subscription);
+pub(crate) struct SubscriptionObject(pub(crate) Subscription);
 
 impl Object for SubscriptionObject {
     type Opaque = witrpc_subscription;

@@ -44,7 +44,7 @@ pub struct witrpc_server_stats {
 pub(crate) struct ServerObject {
     /// Gone once it has been stopped.
     server: Mutex<Option<Server>>,
-    publisher: Publisher,
+    pub(crate) publisher: Publisher,
     endpoints: Vec<String>,
 }
 
