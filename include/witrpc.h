@@ -47,7 +47,7 @@
 #define WITRPC_CLIENT_CALLBACKS_INIT { sizeof(witrpc_client_callbacks), 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /** How a witrpc_client_stats begins. */
-#define WITRPC_CLIENT_STATS_INIT { sizeof(witrpc_client_stats), 0, 0, 0, 0 }
+#define WITRPC_CLIENT_STATS_INIT { sizeof(witrpc_client_stats), 0, 0, 0, 0, 0, 0 }
 
 /** How a witrpc_server_stats begins. */
 #define WITRPC_SERVER_STATS_INIT { sizeof(witrpc_server_stats), 0, 0, 0, 0, 0, 0 }
@@ -315,6 +315,65 @@ typedef int32_t witrpc_codec;
 #endif // __cplusplus
 
 /**
+ * How a call says which method it means. Generic methods, and others without an id, always travel
+ * by name.
+ */
+enum witrpc_method_lookup
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * By id alone: the smallest request, and the quickest for the server. The default.
+   */
+  WITRPC_LOOKUP_ID = 0,
+  /**
+   * By id, with name and types beside it, as a .NET client sends. A server that does not know the
+   * id looks for the name: for one that serves the contract under another name, such as a derived
+   * interface.
+   */
+  WITRPC_LOOKUP_ID_OR_NAME = 1,
+  /**
+   * By name and types alone.
+   */
+  WITRPC_LOOKUP_NAME = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum witrpc_method_lookup witrpc_method_lookup;
+#else
+typedef int32_t witrpc_method_lookup;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * How the types of a call that travels by name are named.
+ */
+enum witrpc_type_names
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * Name and assembly apart. A .NET server that does not know a type says that it has no such
+   * method. The default.
+   */
+  WITRPC_TYPE_NAMES_WEAK = 0,
+  /**
+   * The form of System.Type, which a .NET client sends by default. A .NET server that does not
+   * know a type can't read the request, and says only that it is empty.
+   */
+  WITRPC_TYPE_NAMES_STRONG = 1,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum witrpc_type_names witrpc_type_names;
+#else
+typedef int32_t witrpc_type_names;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
  * Bytes that the library made: a result as JSON text, or an encoded one. Owned by whoever got it;
  * free it with witrpc_buffer_free. Buffers that a callback is given are borrowed until it returns;
  * witrpc_buffer_retain keeps one for longer, without a copy.
@@ -459,6 +518,15 @@ typedef struct witrpc_client_stats {
    * Calls that wait for the link or for room now.
    */
   uint64_t queued;
+  /**
+   * How long the last ping and its answer took, in µs; -1 without a link, with a .NET server, and
+   * before the first answer.
+   */
+  int64_t round_trip_us;
+  /**
+   * How long ago the server gave its last sign of life, in ms; -1 without a link.
+   */
+  int64_t silence_ms;
 } witrpc_client_stats;
 
 /**
@@ -694,10 +762,16 @@ int32_t witrpc_call_options_invocation_id(struct witrpc_call_options *options,
                                           const uint8_t *id);
 
 /**
+ * How the call says which method it means (witrpc_method_lookup). Default as the client is set.
+ */
+int32_t witrpc_call_options_method_lookup(struct witrpc_call_options *options, int32_t lookup);
+
+/**
  * Calls a method and waits for its end.
  *
  * `method` is a line pasted from the C# interface, as "int Add(int a, int b)" (or, where the
- * contract lists it, its name); `arguments` is a JSON array, as "[2, 3]"; sizes in bytes. `options`
+ * contract lists it, its name), with types for the type parameters of a generic method, as
+ * "int Echo<int>(int value)" or "T Echo<T>(T value) where T = int"; `arguments` is a JSON array, as "[2, 3]"; sizes in bytes. `options`
  * may be NULL. On success `*result` is the result as JSON text ("null" for void), to be freed with
  * witrpc_buffer_free; `result` may be NULL if it does not matter.
  *
@@ -787,8 +861,9 @@ int32_t witrpc_service_start_encoded(const struct witrpc_service *service,
                                      struct witrpc_error **error);
 
 /**
- * Ends a call with WITRPC_CANCELLED, unless it has ended. What is on its way may still be
- * executed. Never blocks; any thread, any callback.
+ * Ends a call with WITRPC_CANCELLED, unless it has ended. What is on its way may still be executed;
+ * a libwitrpc server is told that nobody waits for it any more (see witrpc_request_is_cancelled).
+ * Never blocks; any thread, any callback.
  */
 int32_t witrpc_call_cancel(const struct witrpc_call *call);
 
@@ -1483,6 +1558,79 @@ uint64_t witrpc_subscription_dropped(const struct witrpc_subscription *subscript
 void witrpc_subscription_free(struct witrpc_subscription *subscription);
 
 /**
+ * How the death of a libwitrpc server is noticed that the network does not tell of, a frozen process
+ * for instance: silence before a ping in ms (WITRPC_NO_TIMEOUT = no pings, and no round-trip time),
+ * and silence after it until the link is dead. Neither may be 0. Default 15,000 and 20,000. A .NET
+ * server knows no ping.
+ */
+int32_t witrpc_client_options_ping(struct witrpc_client_options *options,
+                                   uint64_t interval_ms,
+                                   uint64_t timeout_ms);
+
+/**
+ * The same for libwitrpc clients of a server. Default 15,000 and 20,000.
+ */
+int32_t witrpc_server_options_ping(struct witrpc_server_options *options,
+                                   uint64_t interval_ms,
+                                   uint64_t timeout_ms);
+
+/**
+ * How long libwitrpc clients that are refused for load are told to wait before another try, in ms.
+ * Default 1,000.
+ */
+int32_t witrpc_server_options_retry_after_ms(struct witrpc_server_options *options,
+                                             uint64_t ms);
+
+/**
+ * How long the server asks to wait before another try, in ms; WITRPC_NO_TIMEOUT if it did not say.
+ * A retry policy waits at least that long. Any thread.
+ */
+uint64_t witrpc_error_retry_after_ms(const struct witrpc_error *error);
+
+/**
+ * What the tracing of a libwitrpc server's handler is to know, as W3C's traceparent: `size` bytes,
+ * at most 1,024, opaque to this library. Size 0 = nothing. WITRPC_INVALID_ARGUMENT if it is longer.
+ */
+int32_t witrpc_call_options_trace_context_n(struct witrpc_call_options *options,
+                                            const char *context,
+                                            size_t size);
+
+/**
+ * The same with a NUL-terminated text.
+ */
+int32_t witrpc_call_options_trace_context(struct witrpc_call_options *options,
+                                          const char *context);
+
+/**
+ * True once all who waited for the answer of a call have taken it back (cancelled it, or given up):
+ * what its handler comes to is of no use to anybody. A handler that takes long should look now and
+ * then. Only libwitrpc clients take calls back. False for a bad handle. Never blocks.
+ */
+bool witrpc_request_is_cancelled(const struct witrpc_request *request);
+
+/**
+ * Waits until a call has been taken back, for at most `timeout_ms` (or WITRPC_NO_TIMEOUT).
+ * WITRPC_TIMEOUT if it was not. The request may be ended by another thread meanwhile. Blocks; on the
+ * handler's thread or one of your own, not on one that must not block.
+ */
+int32_t witrpc_request_wait_cancelled(const struct witrpc_request *request,
+                                      uint64_t timeout_ms);
+
+/**
+ * How long the caller of a call still waits, in ms: 0 once its time is over; WITRPC_NO_TIMEOUT if it
+ * told nothing (a .NET client never does), and for a bad handle. Never blocks.
+ */
+uint64_t witrpc_request_remaining_ms(const struct witrpc_request *request);
+
+/**
+ * What the caller's tracing wants to be known, as W3C's traceparent: writes its size in bytes to
+ * `*size` (may be NULL) and returns it, valid until the request is ended; it is not NUL-terminated.
+ * NULL and size 0 if there is none, and for a bad handle. Never blocks.
+ */
+const uint8_t *witrpc_request_trace_context(const struct witrpc_request *request,
+                                            size_t *size);
+
+/**
  * Ends everything that the library runs: closes all clients, stops all servers at once, waits for
  * callbacks and destroys to return, and ends the library's threads. What is asked of old clients
  * and servers afterwards is refused as WITRPC_CLOSED; new ones start the library again. A program
@@ -1510,6 +1658,25 @@ int32_t witrpc_client_probe_start(const struct witrpc_client *client,
                                   void *user_data,
                                   witrpc_destroy destroy,
                                   struct witrpc_error **error);
+ * How calls say which method they mean (witrpc_method_lookup). Default WITRPC_LOOKUP_ID. One call can
+ * be made otherwise with witrpc_call_options_method_lookup.
+ */
+int32_t witrpc_client_options_method_lookup(struct witrpc_client_options *options,
+                                            int32_t lookup);
+
+/**
+ * How types are named in calls that travel by name, generic methods among them
+ * (witrpc_type_names). Default WITRPC_TYPE_NAMES_WEAK.
+ */
+int32_t witrpc_client_options_type_names(struct witrpc_client_options *options, int32_t form);
+
+/**
+ * The `index`-th type argument of a generic method that is called, from 0, as C# writes it: "int",
+ * "List<Demo.Person>". NUL-terminated, valid until the request is ended; NULL after the last one, for
+ * a method that is not generic and for a bad handle.
+ */
+const char *witrpc_request_type_argument(const struct witrpc_request *request,
+                                         size_t index);
 
 /**
  * Name of the method, NUL-terminated, valid until the request is ended; NULL for a bad handle.
@@ -1643,6 +1810,39 @@ int32_t witrpc_server_stop(const struct witrpc_server *server,
 void witrpc_server_free(struct witrpc_server *server);
 
 /**
+ * What is accepted of connections that are not authorised yet: bytes of all messages of one of them,
+ * and how many there may be at the same time from one address (of IPv6: from one /64 network; 0 =
+ * no such limit). Default 128 KiB and 1,000.
+ */
+int32_t witrpc_server_options_strangers(struct witrpc_server_options *options,
+                                        size_t bytes,
+                                        size_t per_address);
+
+/**
+ * Connections at the same time from one address (of IPv6: from one /64 network), authorised or not;
+ * one more is closed at once. 0 = no such limit, the default: many clients may come from behind one
+ * address.
+ */
+int32_t witrpc_server_options_max_clients_per_address(struct witrpc_server_options *options,
+                                                      size_t clients);
+
+/**
+ * Bytes of calls of one connection that may wait for others of it to end; beyond it nothing more is
+ * read from that connection. Default 1 MiB.
+ */
+int32_t witrpc_server_options_max_waiting_bytes(struct witrpc_server_options *options,
+                                                size_t bytes);
+
+/**
+ * Bytes a second at least of a message that a client has begun to send, and of what it is being
+ * sent, over a window of time in ms; who is slower is closed. 0 bytes = no such limit. Default 240
+ * over 30,000 ms. Of messages on their way in, those over WebSockets are not measured.
+ */
+int32_t witrpc_server_options_min_rate(struct witrpc_server_options *options,
+                                       uint32_t bytes_per_second,
+                                       uint64_t window_ms);
+
+/**
  * Starts an implementation of a contract of which only the name is known (NUL-terminated, as
  * "Demo.IEcho"); its methods are declared by the lines of their handlers. On success `*out` is a new
  * handle, to be freed with witrpc_implementation_free.
@@ -1660,7 +1860,8 @@ int32_t witrpc_implementation_of(const struct witrpc_contract *contract,
 
 /**
  * Has a method carried out by `handler`. `method` is a line, as "int Add(int a, int b)", or a
- * listed name, NUL-terminated.
+ * listed name, NUL-terminated. A handler of a generic method, as "T Echo<T>(T value)", is called for
+ * all type arguments, which witrpc_request_type_argument tells.
  *
  * `destroy` (may be NULL) is called with `user_data` exactly once, after the last call of the
  * handler, also when this function fails.
@@ -1739,8 +1940,8 @@ int32_t witrpc_server_options_max_frame(struct witrpc_server_options *options,
                                         size_t handshake_bytes);
 
 /**
- * Calls that run at the same time: of one connection (beyond it nothing more is read from that
- * connection), and of all (beyond it calls are refused). Default 256 and 65,536.
+ * Calls that run at the same time: of one connection (beyond it they wait, see
+ * witrpc_server_options_max_waiting_bytes), and of all (beyond it calls are refused). Default 256 and 65,536.
  */
 int32_t witrpc_server_options_max_in_flight(struct witrpc_server_options *options,
                                             size_t per_connection,

@@ -17,16 +17,16 @@ const METHOD: &str = "string Echo(string text)";
 
 /// Serves an echo that hands the blob back.
 pub(crate) fn start_server() -> String {
-    start_server_with(false)
+    start_server_with("tcp://127.0.0.1:0", false)
 }
 
-fn start_server_with(encryption: bool) -> String {
+fn start_server_with(endpoint: &'static str, encryption: bool) -> String {
     on_server_thread(async move |ready| {
         let service = ServiceBuilder::open("Demo.IEcho").handle_blobs(METHOD, |_, blobs| {
             std::future::ready(Ok(blobs.into_iter().next()))
         });
         let server = Server::builder()
-            .listen("tcp://127.0.0.1:0")
+            .listen(endpoint)
             .encryption(encryption)
             .service(service)
             .start()
@@ -70,16 +70,21 @@ pub(crate) struct Async {
 
 impl Async {
     pub(crate) fn start(threads: usize) -> Self {
-        Self::start_with(threads, false)
+        Self::start_with(threads, "tcp://127.0.0.1:0", false)
     }
 
     /// The same, encrypted.
     pub(crate) fn start_encrypted(threads: usize) -> Self {
-        Self::start_with(threads, true)
+        Self::start_with(threads, "tcp://127.0.0.1:0", true)
     }
 
-    fn start_with(threads: usize, encryption: bool) -> Self {
-        let endpoint = start_server_with(encryption);
+    /// The same over WebSocket.
+    pub(crate) fn start_websocket(threads: usize) -> Self {
+        Self::start_with(threads, "ws://127.0.0.1:0/", false)
+    }
+
+    fn start_with(threads: usize, endpoint: &'static str, encryption: bool) -> Self {
+        let endpoint = start_server_with(endpoint, encryption);
         let runtime = runtime(threads);
         let service = runtime.block_on(connect(&endpoint, encryption));
         Self { runtime, service }

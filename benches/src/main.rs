@@ -6,12 +6,13 @@
 //! so that a busy moment of the machine hits both.
 //!
 //! `witrpc-bench BLOCKING_PROGRAM [--quick] [PAIR...]`, where the program is `benches/c/blocking.c`;
-//! with names of pairs (async, encrypted, blocking, pipelined) only these run.
+//! with names of pairs (async, encrypted, websocket, blocking, pipelined) only these run.
 
 mod bare;
 mod blocking;
 mod calls;
 mod figures;
+mod websocket;
 
 use std::time::Duration;
 
@@ -45,6 +46,13 @@ fn main() {
             .of("plain call", "encrypted call")
             .run(|| plain.sequential(round), || sealed.sequential(round))
             .print_latency(1.3);
+    }
+    if wanted("websocket") {
+        let (mut bare, mut ours) = (websocket::Bare::start(1), calls::Async::start_websocket(1));
+        Pair::new("Rust async, over WebSocket, one call at a time", rounds)
+            .of("bare message", "call")
+            .run(|| bare.sequential(round), || ours.sequential(round))
+            .print_latency(1.5);
     }
     match program {
         Some(program) if wanted("blocking") => {

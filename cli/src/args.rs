@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use uuid::Uuid;
+use witrpc::client::{MethodLookup, TypeNameForm};
 use witrpc::codec::{Codec, RawJson};
 
 use crate::exit::{self, Exit};
@@ -46,6 +47,7 @@ Call a method and print its result as JSON on stdout; a void method prints nothi
   witrpc call tcp://127.0.0.1:5100 Demo.IEcho 'int Add(int, int)' 2 3
   witrpc call tcp://127.0.0.1:5100 Demo.IEcho 'string Echo(string)' hello
   witrpc call tcp://127.0.0.1:5100 Demo.IEcho 'DateTime When(DateTime)' 2026-11-30
+  witrpc call tcp://127.0.0.1:5100 Demo.IGeneric 'List<int> Twice<int>(int)' 5   (generic)
   echo '[2,3]' | witrpc call tcp://127.0.0.1:5100 Demo.IEcho 'int Add(int, int)' -
 
 Each ARG is one JSON value. A word that is no JSON is taken as text where the parameter is a string, \
@@ -133,7 +135,8 @@ pub(crate) struct CallArgs {
     #[command(flatten)]
     pub(crate) client: ClientArgs,
 
-    /// The C# line of the method, as 'int Add(int a, int b)'
+    /// The C# line of the method, as 'int Add(int a, int b)'; of a generic one with types, as
+    /// 'int Echo<int>(int value)' or 'T Echo<T>(T value) where T = int'
     #[arg(value_name = "METHOD-LINE")]
     pub(crate) method: String,
 
@@ -178,6 +181,17 @@ pub(crate) struct CallArgs {
     /// The call's own id: the same id later, from anywhere, gets the stored answer
     #[arg(long, value_name = "GUID", help_heading = "Call")]
     pub(crate) invocation_id: Option<Uuid>,
+
+    /// How to say which method is meant: id, id-or-name (as a .NET client does), or name; generic
+    /// methods always go by name
+    #[arg(long, value_name = "HOW", default_value = "id", value_parser = units::lookup,
+        help_heading = "Call")]
+    pub(crate) lookup: MethodLookup,
+
+    /// How types are named where a call goes by name: weak, or strong as a .NET client does
+    #[arg(long, value_name = "FORM", default_value = "weak", value_parser = units::type_names,
+        help_heading = "Call")]
+    pub(crate) type_names: TypeNameForm,
 
     /// Make the call N times, one after the other, until one fails
     #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true,
@@ -265,7 +279,7 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) strong: bool,
 
-    /// Serve a second contract too (Demo.Outer+IInner)
+    /// Serve two more contracts (Demo.Outer+IInner, Demo.IGeneric)
     #[arg(long)]
     pub(crate) composite: bool,
 

@@ -54,7 +54,11 @@ fn prepare(args: &CallArgs) -> Result<Prepared, Failure> {
         ));
     }
     let retries = args.retry || args.retries.is_some() || args.idempotent || args.deduplicated;
-    let mut builder = args.client.builder()?;
+    let mut builder = args
+        .client
+        .builder()?
+        .method_lookup(args.lookup)
+        .type_names(args.type_names);
     if retries {
         // What is to be sent again after a loss needs a connection to go by.
         if args.client.reconnect.is_none() {

@@ -82,7 +82,9 @@ async fn start(args: ServeArgs) -> Result<Server, Failure> {
         builder = builder.pipe_mode(mode);
     }
     if args.composite {
-        builder = builder.service(demo::second_service(trace, faults));
+        builder = builder
+            .service(demo::second_service(trace.clone(), faults.clone()))
+            .service(demo::generic_service(trace, faults));
     }
     if args.ordered {
         builder = builder.ordered_per_connection();

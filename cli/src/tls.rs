@@ -85,7 +85,7 @@ impl ServerTlsArgs {
     pub(crate) fn options(&self, endpoints: &[&str]) -> Result<Option<TlsServerOptions>, Failure> {
         let identity = identity(self.cert.as_deref(), self.key.as_deref())?;
         let Some(identity) = identity else {
-            return match endpoints.iter().find(|endpoint| has_tls(endpoint)) {
+            return match endpoints.iter().find(|e| has_tls(e) == Some(true)) {
                 Some(endpoint) => Err(Failure::argument(format!(
                     "{endpoint} needs a certificate: give PEM files with --cert and --key"
                 ))),
@@ -103,7 +103,7 @@ impl ServerTlsArgs {
 
 /// What was meant to protect a connection is not passed over in silence.
 fn demand_tls(option: &str, endpoints: &[&str]) -> Result<(), Failure> {
-    match endpoints.iter().any(|endpoint| has_tls(endpoint)) {
+    match endpoints.iter().any(|e| has_tls(e).unwrap_or(true)) {
         true => Ok(()),
         false => Err(Failure::argument(format!(
             "{option} is for tls:// and wss://, and {} is neither",
@@ -112,10 +112,10 @@ fn demand_tls(option: &str, endpoints: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// A wrong endpoint is told of elsewhere.
-fn has_tls(endpoint: &str) -> bool {
-    let endpoint: Option<Endpoint> = endpoint.parse().ok();
-    endpoint.is_none_or(|e| matches!(e.scheme(), Scheme::Tls | Scheme::Wss))
+/// `None` for what is no endpoint, which is told of elsewhere.
+fn has_tls(endpoint: &str) -> Option<bool> {
+    let endpoint: Endpoint = endpoint.parse().ok()?;
+    Some(matches!(endpoint.scheme(), Scheme::Tls | Scheme::Wss))
 }
 
 fn identity(cert: Option<&Path>, key: Option<&Path>) -> Result<Option<Identity>, Failure> {

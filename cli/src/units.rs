@@ -1,7 +1,8 @@
-//! Durations, sizes and the options of reconnection as text.
+//! Durations, sizes, the options of reconnection and the ways of naming methods as text.
 
 use std::time::Duration;
 
+use witrpc::client::{MethodLookup, TypeNameForm};
 use witrpc::resilience::backoff::Jitter;
 use witrpc::resilience::reconnect::ReconnectOptions;
 
@@ -32,6 +33,25 @@ pub(crate) fn limit(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("it must be more than zero".to_owned()),
         limit => Ok(limit),
+    }
+}
+
+/// Reads how a call says which method it means.
+pub(crate) fn lookup(text: &str) -> Result<MethodLookup, String> {
+    match text {
+        "id" => Ok(MethodLookup::Id),
+        "id-or-name" => Ok(MethodLookup::IdOrName),
+        "name" => Ok(MethodLookup::Name),
+        _ => Err(format!("\"{text}\" is none of id, id-or-name, name")),
+    }
+}
+
+/// Reads how types are named.
+pub(crate) fn type_names(text: &str) -> Result<TypeNameForm, String> {
+    match text {
+        "weak" => Ok(TypeNameForm::Weak),
+        "strong" => Ok(TypeNameForm::Strong),
+        _ => Err(format!("\"{text}\" is none of weak, strong")),
     }
 }
 

@@ -232,7 +232,11 @@ fn a_client_shows_a_certificate_where_one_is_asked_for() {
         (&["--cert", both.path()][..], 0, ""),
         (&["--cert", &certificate, "--key", &key], 0, ""),
         (&[], 11, "certificate"),
-        (&["--cert", &certificate], 3, "private key"),
+        (
+            &["--cert", &certificate],
+            3,
+            "private key: there is none in it",
+        ),
     ] {
         let args = [&["string Ping()", "--ca-file", &ca], args].concat();
         let ended = call(&server.endpoint, &args);
@@ -251,6 +255,10 @@ fn what_was_meant_to_protect_is_not_passed_over() {
     let ended = run(["serve", "--demo", "tls://127.0.0.1:0"]);
     assert_eq!(ended.code, 3, "{ended:?}");
     assert!(ended.stderr.contains("needs a certificate"), "{ended:?}");
+    // What is wrong with an endpoint comes first.
+    let ended = run(["serve", "--demo", "http://a:1"]);
+    assert_eq!(ended.code, 3, "{ended:?}");
+    assert!(ended.stderr.contains("unknown scheme"), "{ended:?}");
     let identity = identity();
     let args = [
         &["serve", "--demo", "tcp://127.0.0.1:0"][..],

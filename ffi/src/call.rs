@@ -1,13 +1,14 @@
 //! Calls: blocking ones, and ones whose end is told to a callback.
 
 use std::ffi::{c_char, c_void};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use uuid::Uuid;
 use witrpc_core::Result as CoreResult;
-use witrpc_core::client::{CallBuilder, CancelHandle};
+use witrpc_core::client::{CallBuilder, CancelHandle, MethodLookup};
 use witrpc_core::wire::Arguments;
 
 use crate::buffer::{BufferObject, witrpc_buffer};
@@ -17,6 +18,7 @@ use crate::client_options::limit;
 use crate::error::{ErrorObject, witrpc_error};
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
+use crate::naming::lookup_of;
 use crate::status::witrpc_status;
 use crate::text;
 
@@ -52,11 +54,13 @@ pub type witrpc_completion = Option<
     ),
 >;
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Options {
     timeout: Option<Option<Duration>>,
     repeat: Repeat,
     invocation_id: Option<Uuid>,
+    lookup: Option<MethodLookup>,
+    trace_context: Option<Arc<[u8]>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -67,7 +71,13 @@ enum Repeat {
     Deduplicated,
 }
 
-struct CallOptionsObject(Mutex<Options>);
+pub(crate) struct CallOptionsObject(Mutex<Options>);
+
+impl CallOptionsObject {
+    pub(crate) fn set_trace_context(&self, context: Option<Arc<[u8]>>) {
+        self.0.lock().trace_context = context;
+    }
+}
 
 impl Object for CallOptionsObject {
     type Opaque = witrpc_call_options;
@@ -103,11 +113,20 @@ pub extern "C" fn witrpc_call_options_free(options: *mut witrpc_call_options) {
 }
 
 fn change(options: *mut witrpc_call_options, f: impl FnOnce(&mut Options)) -> i32 {
+    try_change(options, |o| {
+        f(o);
+        Ok(())
+    })
+}
+
+fn try_change(
+    options: *mut witrpc_call_options,
+    f: impl FnOnce(&mut Options) -> Result<(), Failure>,
+) -> i32 {
     // SAFETY: there is no error object.
     let status = unsafe {
         guard::run::<CallOptionsObject>(options, std::ptr::null_mut(), || {
-            f(&mut handle::get::<CallOptionsObject>(options)?.0.lock());
-            Ok(())
+            f(&mut handle::get::<CallOptionsObject>(options)?.0.lock())
         })
     };
     status as i32
@@ -149,6 +168,18 @@ pub unsafe extern "C" fn witrpc_call_options_invocation_id(
     }
 }
 
+/// How the call says which method it means (witrpc_method_lookup). Default as the client is set.
+#[unsafe(no_mangle)]
+pub extern "C" fn witrpc_call_options_method_lookup(
+    options: *mut witrpc_call_options,
+    lookup: i32,
+) -> i32 {
+    try_change(options, |o| {
+        o.lookup = Some(lookup_of(lookup)?);
+        Ok(())
+    })
+}
+
 fn apply<'a>(
     mut call: CallBuilder<'a, ()>,
     options: *const witrpc_call_options,
@@ -156,7 +187,7 @@ fn apply<'a>(
     if options.is_null() {
         return Ok(call);
     }
-    let options = *handle::get::<CallOptionsObject>(options)?.0.lock();
+    let options = handle::get::<CallOptionsObject>(options)?.0.lock().clone();
     call = match options.timeout {
         None => call,
         Some(None) => call.no_timeout(),
@@ -169,6 +200,12 @@ fn apply<'a>(
     };
     if let Some(id) = options.invocation_id {
         call = call.invocation_id(id);
+    }
+    if let Some(lookup) = options.lookup {
+        call = call.lookup(lookup);
+    }
+    if let Some(context) = options.trace_context {
+        call = call.trace_context(context);
     }
     Ok(call)
 }
@@ -244,7 +281,8 @@ unsafe fn empty(result: *mut *mut witrpc_buffer) {
 /// Calls a method and waits for its end.
 ///
 /// `method` is a line pasted from the C# interface, as "int Add(int a, int b)" (or, where the
-/// contract lists it, its name); `arguments` is a JSON array, as "[2, 3]"; sizes in bytes. `options`
+/// contract lists it, its name), with types for the type parameters of a generic method, as
+/// "int Echo<int>(int value)" or "T Echo<T>(T value) where T = int"; `arguments` is a JSON array, as "[2, 3]"; sizes in bytes. `options`
 /// may be NULL. On success `*result` is the result as JSON text ("null" for void), to be freed with
 /// witrpc_buffer_free; `result` may be NULL if it does not matter.
 ///
@@ -501,8 +539,9 @@ pub unsafe extern "C" fn witrpc_service_start_encoded(
     }
 }
 
-/// Ends a call with WITRPC_CANCELLED, unless it has ended. What is on its way may still be
-/// executed. Never blocks; any thread, any callback.
+/// Ends a call with WITRPC_CANCELLED, unless it has ended. What is on its way may still be executed;
+/// a libwitrpc server is told that nobody waits for it any more (see witrpc_request_is_cancelled).
+/// Never blocks; any thread, any callback.
 #[unsafe(no_mangle)]
 pub extern "C" fn witrpc_call_cancel(call: *const witrpc_call) -> i32 {
     // SAFETY: there is no error object.

@@ -56,6 +56,11 @@ pub struct witrpc_client_stats {
     pub in_flight: u64,
     /// Calls that wait for the link or for room now.
     pub queued: u64,
+    /// How long the last ping and its answer took, in µs; -1 without a link, with a .NET server, and
+    /// before the first answer.
+    pub round_trip_us: i64,
+    /// How long ago the server gave its last sign of life, in ms; -1 without a link.
+    pub silence_ms: i64,
 }
 
 /// The end of an asynchronous operation without a result: `status` (witrpc_status) and, if it is
@@ -349,11 +354,17 @@ pub unsafe extern "C" fn witrpc_client_stats_get(
                 retries: now.retries,
                 in_flight: now.in_flight as u64,
                 queued: now.queued as u64,
+                round_trip_us: or_minus_one(now.round_trip.map(|time| time.as_micros())),
+                silence_ms: or_minus_one(object.client.silence().map(|time| time.as_millis())),
             };
             // SAFETY: the header demands a valid pointer to a struct that says its size.
             guard::fill(stats, filled)
         })
     }
+}
+
+fn or_minus_one(value: Option<u128>) -> i64 {
+    value.map_or(-1, |value| i64::try_from(value).unwrap_or(i64::MAX))
 }
 
 /// Why the last link or attempt to connect failed: a new error object, to be freed; NULL if nothing

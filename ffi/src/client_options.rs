@@ -10,6 +10,7 @@ use witrpc_core::codec::Codec;
 use witrpc_core::resilience::backoff::{BackoffType, Jitter};
 use witrpc_core::resilience::budget::BudgetOptions;
 use witrpc_core::resilience::reconnect::ReconnectOptions;
+use witrpc_core::session::KeepAliveOptions;
 use witrpc_core::transport::{SocketOptions, WebSocketOptions};
 use witrpc_core::{Error, Result as CoreResult};
 
@@ -19,6 +20,7 @@ use crate::client_tls::ClientTls;
 use crate::error::{ErrorObject, witrpc_error};
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
+use crate::naming::Naming;
 use crate::status::{WITRPC_NO_TIMEOUT, witrpc_status};
 use crate::text::{self, c_string};
 
@@ -117,6 +119,7 @@ impl Object for ClientOptionsObject {
 pub(crate) struct Options {
     endpoints: Vec<String>,
     pub(crate) codec: Codec,
+    pub(crate) naming: Naming,
     pub(crate) encryption: bool,
     pub(crate) token: Token,
     connect_timeout: Option<Duration>,
@@ -127,6 +130,7 @@ pub(crate) struct Options {
     socket: SocketOptions,
     websocket: WebSocketOptions,
     pub(crate) tls: ClientTls,
+    pub(crate) keep_alive: Option<KeepAliveOptions>,
     reconnect: Option<ReconnectOptions>,
     retry: Option<RetryPolicy>,
     callbacks: Option<Arc<Callbacks>>,
@@ -233,6 +237,7 @@ impl Options {
         Self {
             endpoints: vec![endpoint.to_owned()],
             codec: Codec::Json,
+            naming: Naming::default(),
             encryption: false,
             token: Token::Fixed(String::new()),
             connect_timeout: None,
@@ -243,6 +248,7 @@ impl Options {
             socket: SocketOptions::default(),
             websocket: WebSocketOptions::default(),
             tls: ClientTls::default(),
+            keep_alive: Some(KeepAliveOptions::default()),
             reconnect: None,
             retry: None,
             callbacks: None,
@@ -265,7 +271,11 @@ impl ClientOptionsObject {
         for endpoint in &options.endpoints[1..] {
             builder = builder.endpoint(endpoint);
         }
-        builder = builder.codec(options.codec).encryption(options.encryption);
+        builder = builder
+            .codec(options.codec)
+            .method_lookup(options.naming.lookup)
+            .type_names(options.naming.form)
+            .encryption(options.encryption);
         builder = options.token.install(builder);
         if let Some(limit) = options.connect_timeout {
             builder = builder.connect_timeout(limit);
@@ -285,6 +295,7 @@ impl ClientOptionsObject {
         builder = builder
             .socket(options.socket)
             .websocket(options.websocket)
+            .keep_alive(options.keep_alive)
             .tls(options.tls.load()?);
         if let Some(reconnect) = options.reconnect {
             builder = builder.reconnect(reconnect);

@@ -29,7 +29,7 @@ pub enum witrpc_outcome {
 }
 
 pub(crate) struct ErrorObject {
-    error: Error,
+    pub(crate) error: Error,
     message: CString,
     details: Option<CString>,
     name: CString,
@@ -51,7 +51,11 @@ impl ErrorObject {
     }
 }
 
-fn look<R>(error: *const witrpc_error, fallback: R, f: impl FnOnce(&ErrorObject) -> R) -> R {
+pub(crate) fn look<R>(
+    error: *const witrpc_error,
+    fallback: R,
+    f: impl FnOnce(&ErrorObject) -> R,
+) -> R {
     guard::value(fallback, || {
         Some(f(&*handle::get::<ErrorObject>(error).ok()?))
     })

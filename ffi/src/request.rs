@@ -12,6 +12,7 @@ use witrpc_core::server::{CallContext, Fault};
 use crate::error::witrpc_error;
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
+use crate::naming::type_arguments;
 use crate::text::{self, c_string};
 
 /// A call to be answered. The handler owns it: it must end it with witrpc_request_reply or
@@ -55,6 +56,7 @@ pub(crate) type Answer = Result<Reply, Fault>;
 pub(crate) struct RequestObject {
     context: CallContext,
     method: CString,
+    pub(crate) type_arguments: Vec<CString>,
     arguments: Arguments,
     principal: CString,
     peer: CString,
@@ -74,6 +76,7 @@ impl RequestObject {
     ) -> Self {
         Self {
             method: c_string(context.method().name()),
+            type_arguments: type_arguments(context.method()),
             arguments,
             principal: c_string(context.principal()),
             peer: c_string(&context.peer().to_string()),
@@ -88,6 +91,10 @@ impl RequestObject {
             Arguments::Encoded(blobs) => Some(blobs),
             Arguments::Json(_) => None,
         }
+    }
+
+    pub(crate) fn context(&self) -> &CallContext {
+        &self.context
     }
 
     fn end(&self, answer: Answer) {

@@ -86,7 +86,7 @@ pub(crate) struct Options {
     pub(crate) encryption: bool,
     pub(crate) access: Access,
     trace: Option<Arc<Trace>>,
-    limits: ServerLimits,
+    pub(crate) limits: ServerLimits,
     dedup: DedupOptions,
     strong_event_types: bool,
     pub(crate) tls: Option<ServerTls>,
@@ -261,7 +261,8 @@ pub unsafe extern "C" fn witrpc_implementation_of(
 }
 
 /// Has a method carried out by `handler`. `method` is a line, as "int Add(int a, int b)", or a
-/// listed name, NUL-terminated.
+/// listed name, NUL-terminated. A handler of a generic method, as "T Echo<T>(T value)", is called for
+/// all type arguments, which witrpc_request_type_argument tells.
 ///
 /// `destroy` (may be NULL) is called with `user_data` exactly once, after the last call of the
 /// handler, also when this function fails.
@@ -465,8 +466,8 @@ pub extern "C" fn witrpc_server_options_max_frame(
     })
 }
 
-/// Calls that run at the same time: of one connection (beyond it nothing more is read from that
-/// connection), and of all (beyond it calls are refused). Default 256 and 65,536.
+/// Calls that run at the same time: of one connection (beyond it they wait, see
+/// witrpc_server_options_max_waiting_bytes), and of all (beyond it calls are refused). Default 256 and 65,536.
 #[unsafe(no_mangle)]
 pub extern "C" fn witrpc_server_options_max_in_flight(
     options: *mut witrpc_server_options,

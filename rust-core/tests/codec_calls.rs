@@ -229,7 +229,9 @@ fn a_generic_method_needs_its_type_arguments() {
         open.encode_args_json(Codec::Json, "[5]")
             .unwrap_err()
             .to_string(),
-        "Twice needs its type arguments"
+        "no type is given for T of Twice: write types instead of type parameters, as in int \
+         Echo<int>(int value), or add \"where T = int\"; a type that the contract does not declare is \
+         written with its namespace"
     );
     let closed = open.instantiate_named(&["int"]).unwrap();
     assert_eq!(

@@ -354,52 +354,6 @@ fn properties_are_two_methods() {
 }
 
 #[test]
-fn generic_methods_travel_by_name_with_closed_types() {
-    let contract = declared();
-    let echo = contract
-        .method("Task<Box<T>> Wrap<T, U>(T value, List<U> more, string name)")
-        .unwrap();
-    assert_eq!((echo.method_id(), echo.is_open()), (0, true));
-    assert!(echo.param_type_names().is_err());
-    let closed = echo.instantiate_named(&["int?", "Person"]).unwrap();
-    assert_eq!(
-        closed.to_string(),
-        "Demo.Box<int?> Wrap<int?, Demo.Person>(int? value, List<Demo.Person> more, string name)"
-    );
-    let names = |names: Vec<witrpc::contract::TypeName>| -> Vec<String> {
-        names.iter().map(|n| n.qualified()).collect()
-    };
-    assert_eq!(
-        names(closed.generic_arg_names().unwrap()),
-        [
-            "System.Nullable`1[[System.Int32, System.Private.CoreLib]], System.Private.CoreLib",
-            "Demo.Person, Demo.Contracts"
-        ]
-    );
-    assert_eq!(
-        names(closed.param_type_names().unwrap()),
-        [
-            "System.Nullable`1[[System.Int32, System.Private.CoreLib]], System.Private.CoreLib",
-            "System.Collections.Generic.List`1[[Demo.Person, Demo.Contracts]], System.Private.CoreLib",
-            "System.String, System.Private.CoreLib"
-        ]
-    );
-    assert_eq!(
-        echo.instantiate_named(&["int"]).unwrap_err().to_string(),
-        "Wrap has 2 type parameters and got 1 type arguments"
-    );
-    assert_eq!(
-        echo.instantiate_named(&["int", "Nope"])
-            .unwrap_err()
-            .to_string(),
-        "type argument \"Nope\": column 1: Nope is neither a known framework type nor declared by \
-         the contract: write it with its namespace, such as My.Namespace.Nope"
-    );
-    let constrained = contract.method("T? A<T>(T? v) where T : struct").unwrap();
-    assert!(constrained.instantiate_named(&["string"]).is_err());
-}
-
-#[test]
 fn names_on_the_wire_have_the_assembly_of_each_type() {
     let contract = declared();
     for (text, name) in [
@@ -632,9 +586,41 @@ fn errors_say_where_and_what() {
             "column 1: expected a method's name before \"(\", found \"(int, int)\"",
         ),
         (
-            "Echo<int>(int a)",
-            "column 6: expected the name of a type parameter such as T, found \"int\"; type \
-             arguments are given when the method is called",
+            "Echo<int, T>(T a)",
+            "column 11: T is neither a known framework type nor declared by the contract: write it with its namespace, such as My.Namespace.T",
+        ),
+        (
+            "Echo<int, Demo.>(int a)",
+            "column 16: expected a type, found \">\"",
+        ),
+        ("Echo<void>(int a)", "column 6: void is a return type only"),
+        (
+            "T Echo<T>(T a) where U = int",
+            "column 22: Echo has no type parameter U",
+        ),
+        (
+            "T Echo<T>(T a) where T = int where T = long",
+            "column 36: T is given twice",
+        ),
+        (
+            "T Echo<T, U>(T a, U b) where T = int",
+            "column 11: U is not given: add \"where U = ...\"",
+        ),
+        (
+            "T Echo<T>(T a) where T : struct where T = string",
+            "column 1: T of Echo is a value type, and string is none",
+        ),
+        (
+            "T Echo<T>(T a) where T = void",
+            "column 26: void is a return type only",
+        ),
+        (
+            "T Echo<T>(T a) where T int",
+            "column 24: expected \":\" of a constraint or \"=\" of a type argument, found \"int\"",
+        ),
+        (
+            "Echo<int>",
+            "column 10: expected the types of the parameters: Echo<int>(...)",
         ),
         (
             "int Add(int a, string class)",
@@ -706,7 +692,7 @@ fn depth_and_length_are_bounded() {
 
 #[test]
 fn garbage_never_panics() {
-    const LINES: [&str; 8] = [
+    const LINES: [&str; 11] = [
         "[ A ( 5 ) ] public int Add ( int a , ref string b = \"x\" ) ;",
         "Task < List < Demo.Person ? > > Find < T , U > ( T ? id , U [] more ) where T : struct",
         "event Action < int ? , ( Color a , Person b ) > Progress",
@@ -715,10 +701,13 @@ fn garbage_never_panics() {
         "Dictionary < string , int [] [,] > Map ( params KeyValuePair < int , Uri > [] x )",
         "System.Collections.Generic.List`1[[System.Int32, System.Private.CoreLib]], X",
         "Echo ( Color ? , Point ? , Twin )",
+        "B Wrap < A , B > ( Dictionary < A , B [] > d ) where A = int where B = List < Person >",
+        "Box < int > Wrap < int , Person > ( int a , Person [] b )",
+        "Guid Wrap < Guid > ( Guid a ) where Guid : class",
     ];
-    const WORDS: [&str; 24] = [
+    const WORDS: [&str; 26] = [
         "int", "List", "<", ">", "(", ")", "[", "]", ",", "?", ".", "+", "event", "where", "{",
-        "}", "=>", "/*", "\"", "'", "@", "é", "*", "void",
+        "}", "=>", "/*", "\"", "'", "@", "é", "*", "void", "=", "T",
     ];
     let contracts = [open(), declared()];
     let mut rng = StdRng::seed_from_u64(7);
@@ -748,6 +737,8 @@ fn garbage_never_panics() {
                     .method(&form)
                     .unwrap_or_else(|e| panic!("{line:?} gave {form:?}: {e}"));
                 assert_eq!(again.method_id(), method.method_id(), "{line:?}");
+                assert_eq!(again.generic_args(), method.generic_args(), "{line:?}");
+                assert_eq!(again.is_open(), method.is_open(), "{line:?}");
             }
             let _ = contract.event(&line);
             let _ = contract.property(&line);

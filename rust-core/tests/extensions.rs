@@ -421,3 +421,48 @@ async fn a_refusal_for_load_says_when_to_come_back_and_the_retry_waits_for_it() 
     assert!(begun.elapsed() >= wait);
     assert_eq!(delays.recv().await, Some((Some(400), wait)));
 }
+
+/// The same over other ways, where messages are sealed or travel in layers.
+#[tokio::test]
+async fn sealed_and_over_websockets_and_pipes_it_is_the_same() {
+    let pipe = format!("pipe://witrpc-extensions-{}", std::process::id());
+    for (listen, encrypted) in [
+        ("tcp://127.0.0.1:0", true),
+        ("ws://127.0.0.1:0/api/", false),
+        ("ws://127.0.0.1:0/api/", true),
+        (&*pipe, false),
+    ] {
+        let (service, mut held) = holding();
+        let server = Server::builder()
+            .listen(listen)
+            .service(service)
+            .encryption(encrypted);
+        let server = server.start().await.unwrap();
+        let endpoint = server.endpoints()[0].to_string();
+        let (next, other, _) = serve(|b| b.encryption(encrypted)).await;
+        let reconnect = ReconnectOptions {
+            initial_delay: Duration::from_millis(10),
+            ..ReconnectOptions::default()
+        };
+        let builder = Client::builder(&endpoint)
+            .endpoint(&other)
+            .encryption(encrypted)
+            .reconnect(reconnect);
+        let (client, echo) = connect(builder).await;
+        let dropped = hold(&echo, 1);
+        within("a call", held.begun.recv()).await.unwrap();
+        dropped.abort();
+        assert_eq!(within("the end", held.cancelled.recv()).await, Some(1));
+        assert!(client.stats().round_trip.is_some(), "{listen}");
+        let slow = hold(&echo, 2);
+        within("a call", held.begun.recv()).await.unwrap();
+        let stopping = tokio::spawn(server.stop(WATCHDOG));
+        while next.stats().executed < 10 {
+            let sum = echo.call::<i32>("int Add(int,int)", (2, 3));
+            assert_eq!(within("an answer", sum.into_future()).await.unwrap(), 5);
+        }
+        held.gate.notify_one();
+        assert_eq!(within("an answer", slow).await.unwrap().unwrap(), 2);
+        assert!(within("the stop", stopping).await.unwrap());
+    }
+}

@@ -221,7 +221,7 @@ async fn a_client_that_leaves_takes_leave_and_a_server_that_stops_too() {
         assert!(server.stop(Duration::from_secs(10)).await);
         client.wait_for(State::Disconnected).await.unwrap();
         let failure = client.last_failure().unwrap().to_string();
-        assert_eq!(failure, "the server closed the connection", "{endpoint}");
+        assert_eq!(failure, "the server is going away", "{endpoint}");
     }
 }
 

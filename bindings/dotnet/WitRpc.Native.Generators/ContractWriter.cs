@@ -214,7 +214,7 @@ internal sealed class ContractWriter(INamedTypeSymbol contract, Location place)
         for (int i = 0; i < parameters.Count; i++)
         {
             string type = ContractNames.CSharp(parameters[i].Type);
-            string read = IsToken(parameters[i].Type) ? "default" : $"call.Get<{type}>({i}, {Literal(parameters[i].Name)})";
+            string read = IsToken(parameters[i].Type) ? "call.CancellationToken" : $"call.Get<{type}>({i}, {Literal(parameters[i].Name)})";
             reads.Append($"{type} a{i} = {read}; ");
         }
         string invoked = call($"(({owner})service)", string.Join(", ", parameters.Select((_, i) => "a" + i)));

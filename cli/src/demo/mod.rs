@@ -5,6 +5,7 @@
 //! [`Trace`] and [`Faults`].
 
 mod faults;
+mod generic;
 mod trace;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use witrpc::contract::{Contract, TypeDecl};
 use witrpc::server::{CallContext, Fault, ServiceBuilder};
 
 pub use faults::{FaultSwitches, Faults};
+pub use generic::{generic_contract, generic_service};
 pub use trace::Trace;
 
 const ECHO: &str = include_str!("../../../examples/demo-echo.witrpc.json");

@@ -11,6 +11,7 @@ use super::Client;
 use super::callbacks::{Callbacks, RetryNotice};
 use super::driver::{Driver, DriverOptions};
 use super::key::KeyPair;
+use super::naming::{MethodLookup, Naming, TypeNameForm};
 use super::retry::RetryPolicy;
 use super::token::TokenSource;
 use crate::codec::Codec;
@@ -32,6 +33,7 @@ use crate::wire::DEFAULT_MAX_FRAME;
 pub struct ClientBuilder {
     endpoints: Vec<String>,
     codec: Codec,
+    naming: Naming,
     encryption: bool,
     token: Token,
     engine: EngineOptions,
@@ -58,6 +60,7 @@ impl ClientBuilder {
         Self {
             endpoints: vec![endpoint.to_owned()],
             codec: Codec::Json,
+            naming: Naming::default(),
             encryption: false,
             token: Token::Fixed(String::new()),
             engine: EngineOptions::default(),
@@ -82,6 +85,19 @@ impl ClientBuilder {
     /// Default JSON.
     pub fn codec(mut self, codec: Codec) -> Self {
         self.codec = codec;
+        self
+    }
+
+    /// How calls say which method they mean. Default by id. One call can be made otherwise with
+    /// [`CallBuilder::lookup`](super::CallBuilder::lookup).
+    pub fn method_lookup(mut self, lookup: MethodLookup) -> Self {
+        self.naming.lookup = lookup;
+        self
+    }
+
+    /// How types are named in calls that travel by name, generic methods among them. Default weak.
+    pub fn type_names(mut self, form: TypeNameForm) -> Self {
+        self.naming.form = form;
         self
     }
 
@@ -340,6 +356,6 @@ impl ClientBuilder {
         };
         let engine = Engine::new(engine, seed);
         let driver = Driver::start(engine, options, token, callbacks, runtime);
-        Ok(Client::new(driver, self.codec, policy))
+        Ok(Client::new(driver, self.codec, self.naming, policy))
     }
 }

@@ -8,6 +8,7 @@ mod callbacks;
 mod driver;
 mod events;
 mod key;
+mod naming;
 mod retry;
 mod service;
 mod token;
@@ -23,6 +24,8 @@ pub use self::builder::ClientBuilder;
 pub use self::callbacks::RetryNotice;
 use self::driver::{Completion, Driver};
 pub use self::events::{DEFAULT_EVENT_QUEUE, Subscription};
+use self::naming::Naming;
+pub use self::naming::{MethodLookup, TypeNameForm};
 pub use self::retry::RetryPolicy;
 pub use self::service::{
     CallBuilder, CancelHandle, EventArgs, EventStream, PreparedMethod, Service, TypedCall,
@@ -44,6 +47,7 @@ pub struct Client(Arc<Shared>);
 pub(crate) struct Shared {
     driver: Arc<Driver>,
     codec: Codec,
+    naming: Naming,
     policy: RetryPolicy,
 }
 
@@ -66,10 +70,11 @@ impl Client {
         ClientBuilder::new(endpoint)
     }
 
-    fn new(driver: Arc<Driver>, codec: Codec, policy: RetryPolicy) -> Self {
+    fn new(driver: Arc<Driver>, codec: Codec, naming: Naming, policy: RetryPolicy) -> Self {
         Self(Arc::new(Shared {
             driver,
             codec,
+            naming,
             policy,
         }))
     }

@@ -14,7 +14,7 @@ use crate::resilience::retry::{Repeat, RetryOptions};
 /// was not said to be safe.
 ///
 /// A method is named by its name (all overloads) or by its line (that overload), as
-/// `"Add"` or `"int Add(int, int)"`.
+/// `"Add"` or `"int Add(int, int)"`; the open line of a generic method stands for all type arguments.
 #[derive(Clone, Default)]
 #[must_use]
 pub struct RetryPolicy {
@@ -184,8 +184,7 @@ fn any_matches(marks: &[String], contract: &Contract, method: &Method) -> Result
             let marked = contract
                 .method(mark)
                 .map_err(|e| Error::invalid_argument(format!("retry: \"{mark}\": {e}")))?;
-            let same = marked.method_id() == method.method_id();
-            if same && (marked.method_id() != 0 || marked.to_string() == method.to_string()) {
+            if marked.covers(method) {
                 return Ok(true);
             }
         }

@@ -13,6 +13,7 @@ use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+use super::naming::{MethodLookup, Naming};
 use super::{Client, Completion, DEFAULT_EVENT_QUEUE, PendingCall, Subscription};
 use crate::arguments::{FromArguments, IntoArguments};
 use crate::codec::{Codec, Value};
@@ -21,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::resilience::engine::{Answer, CallSpec, Timeout};
 use crate::resilience::retry::Repeat;
 use crate::wire::extension::MAX_TRACE_CONTEXT;
-use crate::wire::{Arguments, Request};
+use crate::wire::{Arguments, Request, TypeNames};
 
 /// Lines remembered per service; a program has as many as it has calls in its text.
 const MAX_PREPARED: usize = 4096;
@@ -31,6 +32,8 @@ const MAX_PREPARED: usize = 4096;
 pub struct PreparedMethod {
     method: Method,
     name: Arc<str>,
+    /// The names that a call carries, unless it is made otherwise than the client's others.
+    types: Option<Arc<TypeNames>>,
     repeat: Repeat,
 }
 
@@ -76,6 +79,9 @@ impl Service {
     /// let sum: i32 = echo.call("int Add(int, int)", (2, 3)).await?;
     /// # Ok(()) }
     /// ```
+    ///
+    /// Of a generic method the line gives the type arguments, as `int Echo<int>(int value)` or
+    /// `T Echo<T>(T value) where T = int`.
     pub fn call<R>(&self, method: &str, arguments: impl IntoArguments) -> CallBuilder<'_, R> {
         let spec = arguments.into_json().and_then(|json| {
             let prepared = self.prepare(method)?;
@@ -110,9 +116,16 @@ impl Service {
         let method = self
             .contract
             .method(line)
-            .map_err(|e| Error::invalid_argument(format!("method \"{line}\": {e}")))?;
+            .map_err(|e| wrong_line(line, &e))?;
+        method.check_closed().map_err(|e| wrong_line(line, &e))?;
         let prepared = PreparedMethod {
             name: method.name().into(),
+            types: self
+                .client
+                .0
+                .naming
+                .names(&method)
+                .map_err(|e| wrong_line(line, &e))?,
             repeat: self.client.0.policy.repeat(&self.contract, &method)?,
             method,
         };
@@ -181,6 +194,7 @@ pub struct CallBuilder<'a, R> {
     timeout: Timeout,
     repeat: Option<Repeat>,
     invocation_id: Option<Uuid>,
+    lookup: Option<MethodLookup>,
     trace_context: Option<Arc<[u8]>>,
     result: PhantomData<fn() -> R>,
 }
@@ -193,6 +207,7 @@ impl<'a, R> CallBuilder<'a, R> {
             timeout: Timeout::Default,
             repeat: None,
             invocation_id: None,
+            lookup: None,
             trace_context: None,
             result: PhantomData,
         }
@@ -227,6 +242,12 @@ impl<'a, R> CallBuilder<'a, R> {
     /// process later. Must not be nil.
     pub fn invocation_id(mut self, id: Uuid) -> Self {
         self.invocation_id = Some(id);
+        self
+    }
+
+    /// How this call says which method it means. Default as the client is set.
+    pub fn lookup(mut self, lookup: MethodLookup) -> Self {
+        self.lookup = Some(lookup);
         self
     }
 
@@ -294,13 +315,20 @@ impl<'a, R> CallBuilder<'a, R> {
     }
 
     fn spec(self) -> Result<(Method, CallSpec)> {
-        let (prepared, arguments) = self.call?;
+        let (mut prepared, arguments) = self.call?;
+        let mut naming = self.service.client.0.naming;
+        if let Some(lookup) = self.lookup {
+            naming = Naming { lookup, ..naming };
+            prepared.types = naming
+                .names(&prepared.method)
+                .map_err(|e| wrong_line(&prepared.method.to_string(), &e))?;
+        }
         let spec = CallSpec {
             contract_id: prepared.method.contract_id(),
-            method_id: prepared.method.method_id(),
+            method_id: naming.id(&prepared.method),
             method_name: prepared.name,
             arguments,
-            types: None,
+            types: prepared.types,
             repeat: self.repeat.unwrap_or(prepared.repeat),
             invocation_id: self.invocation_id,
             timeout: self.timeout,
@@ -356,6 +384,10 @@ impl<R: DeserializeOwned> Future for TypedCall<R> {
                 .unwrap_or_else(|| Error::invalid_argument("polled after its end")))),
         }
     }
+}
+
+fn wrong_line(line: &str, what: &dyn std::fmt::Display) -> Error {
+    Error::invalid_argument(format!("method \"{line}\": {what}"))
 }
 
 /// Decodes a result to JSON text.

@@ -99,13 +99,17 @@ impl Method {
             .map_err(CodecError::in_result)
     }
 
+    /// Checks how many arguments there are.
+    ///
+    /// # Errors
+    /// When the method takes another number, naming both.
+    pub fn check_count(&self, count: usize) -> Result<()> {
+        self.list()?.check_count(count)
+    }
+
     fn list(&self) -> Result<ArgList<'_>> {
-        if self.is_open() {
-            return Err(CodecError::new(format!(
-                "{} needs its type arguments",
-                self.name()
-            )));
-        }
+        self.check_closed()
+            .map_err(|e| CodecError::new(e.to_string()))?;
         Ok(ArgList {
             owner: self.name(),
             params: self.params(),

@@ -363,7 +363,7 @@ fn own_members<'a>(declaration: Declaration<'a>, scope: &Scope<'_>) -> Result<Ow
                 };
                 (ty, name, kind)
             }
-            Line::Word(_) | Line::Method(_) | Line::Event { .. } => {
+            Line::Word { .. } | Line::Method(_) | Line::Event { .. } => {
                 return Err(declaration.member_error(
                     i,
                     format!(

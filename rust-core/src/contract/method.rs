@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::declared::{TypeKind, Types};
 use super::framework::{EVENT_ARGS, Shape};
+use super::generic;
 use super::id::stable_id;
 use super::names::{NameError, TypeName};
 use super::parse;
@@ -65,23 +66,17 @@ impl Method {
         head: &Arc<Head>,
         syntax: &MethodSyntax,
     ) -> Result<Method, ParseError> {
+        let (generics, closed) = generic::parameters(&head.types, syntax)?;
         let strict = Scope {
             types: &head.types,
-            generics: &syntax.generics,
+            // The types of a closed line are closed already.
+            generics: if closed.is_empty() { &generics } else { &[] },
             lenient: false,
         };
         let lenient = Scope {
             lenient: true,
             ..strict
         };
-        for (i, generic) in syntax.generics.iter().enumerate() {
-            if syntax.generics[..i].iter().any(|g| g.name == generic.name) {
-                return Err(ParseError::new(
-                    1,
-                    format!("there are two type parameters {}", generic.name),
-                ));
-            }
-        }
         let params = syntax
             .params
             .iter()
@@ -91,14 +86,16 @@ impl Method {
             Some(ty) => lenient.resolve_return(ty)?,
             None => Type::Untyped,
         };
-        Ok(Self::new(
-            head,
-            &syntax.name,
-            params,
-            returns,
-            syntax.generics.clone(),
-            false,
-        ))
+        let method = Self::new(head, &syntax.name, params, returns, generics, false);
+        if !closed.is_empty() {
+            return Ok(method.with_generic_args(closed));
+        }
+        let args = generic::arguments(&head.types, syntax)?;
+        if args.is_empty() {
+            return Ok(method);
+        }
+        let closed = method.instantiate(&args);
+        closed.map_err(|e| ParseError::new(1, e.to_string()))
     }
 
     /// The accessors `get_Name` and `set_Name` of a property, as far as it has them.
@@ -219,6 +216,11 @@ impl Method {
         self.0.generics.len()
     }
 
+    /// The names of its type parameters.
+    pub fn type_parameters(&self) -> impl Iterator<Item = &str> {
+        self.0.generics.iter().map(|generic| generic.name.as_str())
+    }
+
     /// The type arguments; empty for a method that is not generic or not instantiated yet.
     pub fn generic_args(&self) -> &[Type] {
         &self.0.generic_args
@@ -229,16 +231,49 @@ impl Method {
         self.0.generic_args.len() < self.0.generics.len()
     }
 
+    /// Checks that no type argument is missing, without which it can't be called.
+    ///
+    /// # Errors
+    /// When it is open.
+    pub fn check_closed(&self) -> Result<(), NameError> {
+        if !self.is_open() {
+            return Ok(());
+        }
+        let names: Vec<_> = self.type_parameters().collect();
+        Err(NameError::new(format!(
+            "no type is given for {} of {}: write types instead of type parameters, as in int \
+             Echo<int>(int value), or add \"where {} = int\"; a type that the contract does not \
+             declare is written with its namespace",
+            names.join(", "),
+            self.name(),
+            names[0],
+        )))
+    }
+
     /// Whether it is `add_X` or `remove_X` of an event. .NET servers answer these with an empty
     /// success; clients never call them.
     pub fn is_event_accessor(&self) -> bool {
         self.0.event_accessor
     }
 
+    fn with_generic_args(self, generic_args: Vec<Type>) -> Method {
+        let inner = &*self.0;
+        Method(Arc::new(Inner {
+            head: inner.head.clone(),
+            name: inner.name.clone(),
+            id: 0,
+            params: inner.params.clone(),
+            returns: inner.returns.clone(),
+            generics: inner.generics.clone(),
+            generic_args,
+            event_accessor: false,
+        }))
+    }
+
     /// Gives a generic method its type arguments.
     ///
     /// # Errors
-    /// When their number is wrong, or a `T : struct` gets a class.
+    /// When their number is wrong, one is no type of values (`void`), or a `T : struct` gets a class.
     pub fn instantiate(&self, args: &[Type]) -> Result<Method, NameError> {
         let inner = &*self.0;
         if args.len() != inner.generics.len() {
@@ -250,14 +285,17 @@ impl Method {
             )));
         }
         for (generic, arg) in inner.generics.iter().zip(args) {
-            if generic.value_type && arg.is_value_type() == Some(false) {
+            generic::check_argument(arg)?;
+            let is_no_struct =
+                arg.is_value_type() == Some(false) || matches!(arg, Type::Nullable(_));
+            if generic.value_type && is_no_struct {
                 return Err(NameError::new(format!(
                     "{} of {} is a value type, and {arg} is none",
                     generic.name, inner.name
                 )));
             }
         }
-        Ok(Method(Arc::new(Inner {
+        let closed = Method(Arc::new(Inner {
             head: inner.head.clone(),
             name: inner.name.clone(),
             id: 0,
@@ -273,7 +311,11 @@ impl Method {
             generics: inner.generics.clone(),
             generic_args: args.to_vec(),
             event_accessor: false,
-        })))
+        }));
+        let all = closed.params().iter().map(Param::ty);
+        all.chain([closed.returns()])
+            .try_for_each(generic::check_closed)?;
+        Ok(closed)
     }
 
     /// [`Method::instantiate`] with types as C# text: `["int", "List<Demo.Person>"]`.
@@ -314,6 +356,20 @@ impl Method {
             .collect()
     }
 
+    /// Whether a call of `other` is one of this method: the same contract, name and parameter types.
+    /// An open generic method covers what it becomes with any type arguments.
+    pub fn covers(&self, other: &Method) -> bool {
+        if self.contract_id() != other.contract_id() || self.name() != other.name() {
+            return false;
+        }
+        if self.is_open() && !other.is_open() {
+            self.instantiate(other.generic_args())
+                .is_ok_and(|closed| closed.same_params(other))
+        } else {
+            self.generic_args() == other.generic_args() && self.same_params(other)
+        }
+    }
+
     /// Whether both have the same parameter types, which makes them one method of a contract.
     pub(super) fn same_params(&self, other: &Method) -> bool {
         self.generic_arity() == other.generic_arity()
@@ -347,7 +403,16 @@ impl fmt::Display for Method {
         }
         f.write_str(if inner.generics.is_empty() { "(" } else { ">(" })?;
         write_params(f, &inner.params, named)?;
-        f.write_str(")")
+        f.write_str(")")?;
+        if self.is_open() {
+            // Without a clause the name would be read as that of the type.
+            let types = &inner.head.types;
+            let names = self.type_parameters();
+            for name in names.filter(|name| generic::is_type(types, name)) {
+                write!(f, " where {name} : notnull")?;
+            }
+        }
+        Ok(())
     }
 }
 

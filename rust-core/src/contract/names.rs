@@ -356,7 +356,9 @@ impl<'a> WireReader<'a> {
 impl Types {
     /// The type with this definition name (backtick form) and these arguments.
     fn by_wire_definition(&self, name: &str, args: Vec<Type>) -> Type {
-        if let Some((index, definition)) = self.find_definition(name) {
+        if let Some((index, definition)) = self.find_definition(name)
+            && definition.generics.len() == args.len()
+        {
             return Type::Declared(Arc::new(DeclaredRef {
                 index,
                 name: definition.name_arc(),

@@ -4,8 +4,8 @@
 
 use super::lexer::{self, Spanned, Token};
 use super::syntax::{
-    CONTEXTUAL_MODIFIERS, GenericSyntax, Line, MODIFIERS, MethodSyntax, PARAM_MODIFIERS,
-    ParamSyntax, ParseError, Segment, TYPE_KEYWORDS, TypeNode, TypeSyntax, is_keyword,
+    CONTEXTUAL_MODIFIERS, Line, MODIFIERS, MethodSyntax, PARAM_MODIFIERS, ParamSyntax, ParseError,
+    Segment, TYPE_KEYWORDS, TypeNode, TypeSyntax, WhereSyntax, is_keyword,
 };
 use super::types::MAX_TYPE_DEPTH;
 
@@ -216,18 +216,18 @@ impl<'a> Parser<'a> {
         let ty = self.ty(0)?;
         match self.peek() {
             Token::Punct('(') => {
-                let (name, generics) = name_of_method(&ty)?;
-                self.method(None, name, generics)
+                let (name, brackets) = name_of_method(&ty)?;
+                self.method(None, name, brackets)
             }
             Token::Ident("this") => Err(self.expected(
                 "a name: an indexer is called as get_Item(...) and set_Item(...), so write those",
             )),
             Token::Ident(_) | Token::Verbatim(_) => {
                 let name = self.name("a name")?;
-                let generics = self.generics()?;
+                let brackets = self.brackets()?;
                 match self.peek() {
-                    Token::Punct('(') => self.method(Some(ty), name, generics),
-                    _ if !generics.is_empty() => Err(self.expected("\"(\"")),
+                    Token::Punct('(') => self.method(Some(ty), name, brackets),
+                    _ if !brackets.is_empty() => Err(self.expected("\"(\"")),
                     Token::Punct('{') => self.property(ty, name),
                     Token::Arrow => Ok(Line::Property {
                         ty,
@@ -260,36 +260,35 @@ impl<'a> Parser<'a> {
                     _ => Err(self.expected("\"(\" of a method's parameters")),
                 }
             }
-            Token::End if ty.as_word().is_some() => {
-                Ok(Line::Word(ty.as_word().unwrap_or_default().to_owned()))
-            }
+            Token::End => match name_of_method(&ty) {
+                Ok((name, args)) => Ok(Line::Word { name, args }),
+                Err(_) => Err(self.expected("a name")),
+            },
             _ => Err(self.expected("a name")),
         }
     }
 
-    fn generics(&mut self) -> Result<Vec<GenericSyntax>, ParseError> {
-        let mut generics = Vec::new();
+    /// Type parameters or type arguments of a method.
+    fn brackets(&mut self) -> Result<Vec<TypeSyntax>, ParseError> {
+        let mut brackets = Vec::new();
         if self.eat('<') {
             loop {
                 self.attributes()?;
-                generics.push(GenericSyntax {
-                    name: self.name("a type parameter")?,
-                    value_type: false,
-                });
+                brackets.push(self.ty(0)?);
                 if !self.eat(',') {
                     break;
                 }
             }
             self.expect('>', "\",\" or \">\" of the type parameters")?;
         }
-        Ok(generics)
+        Ok(brackets)
     }
 
     fn method(
         &mut self,
         returns: Option<TypeSyntax>,
         name: String,
-        mut generics: Vec<GenericSyntax>,
+        brackets: Vec<TypeSyntax>,
     ) -> Result<Line, ParseError> {
         self.expect('(', "\"(\"")?;
         let mut params = Vec::new();
@@ -302,7 +301,7 @@ impl<'a> Parser<'a> {
             }
             self.expect(')', "\",\" or \")\" after the parameter")?;
         }
-        self.constraints(&mut generics)?;
+        let clauses = self.clauses()?;
         match self.peek() {
             // A body is ignored.
             Token::Arrow | Token::Punct('{') => {}
@@ -311,33 +310,47 @@ impl<'a> Parser<'a> {
         Ok(Line::Method(MethodSyntax {
             returns,
             name,
-            generics,
+            brackets,
+            clauses,
             params,
         }))
     }
 
-    /// `where T : struct, IFoo<int>`, any number of them.
-    fn constraints(&mut self, generics: &mut [GenericSyntax]) -> Result<(), ParseError> {
+    /// `where T : struct, IFoo<int>` and `where T = int`, any number of them.
+    fn clauses(&mut self) -> Result<Vec<WhereSyntax>, ParseError> {
+        let mut clauses = Vec::new();
         while self.eat_word("where") {
+            let column = self.column();
             let name = self.name("a type parameter")?;
-            self.expect(':', "\":\"")?;
+            if self.eat('=') {
+                clauses.push(WhereSyntax {
+                    column,
+                    name,
+                    value_type: false,
+                    argument: Some(self.ty(0)?),
+                });
+                continue;
+            }
+            self.expect(':', "\":\" of a constraint or \"=\" of a type argument")?;
+            let mut value_type = false;
             loop {
                 match self.peek() {
                     Token::End | Token::Arrow | Token::Punct('{' | ';') | Token::Ident("where") => {
                         break;
                     }
-                    Token::Ident("struct" | "unmanaged") => {
-                        generics
-                            .iter_mut()
-                            .filter(|g| g.name == name)
-                            .for_each(|g| g.value_type = true);
-                        self.bump();
-                    }
-                    _ => self.bump(),
+                    Token::Ident("struct" | "unmanaged") => value_type = true,
+                    _ => {}
                 }
+                self.bump();
             }
+            clauses.push(WhereSyntax {
+                column,
+                name,
+                value_type,
+                argument: None,
+            });
         }
-        Ok(())
+        Ok(clauses)
     }
 
     fn param(&mut self) -> Result<ParamSyntax, ParseError> {
@@ -564,7 +577,7 @@ fn too_deep(column: usize) -> ParseError {
 }
 
 /// The name of a method whose return type was left out, which was read as a type.
-fn name_of_method(ty: &TypeSyntax) -> Result<(String, Vec<GenericSyntax>), ParseError> {
+fn name_of_method(ty: &TypeSyntax) -> Result<(String, Vec<TypeSyntax>), ParseError> {
     let TypeNode::Name {
         global: false,
         segments,
@@ -584,27 +597,5 @@ fn name_of_method(ty: &TypeSyntax) -> Result<(String, Vec<GenericSyntax>), Parse
             ),
         ));
     };
-    let generics = segment
-        .args
-        .iter()
-        .map(|arg| {
-            arg.as_word()
-                .filter(|word| !is_keyword(word))
-                .map(|name| GenericSyntax {
-                    name: name.to_owned(),
-                    value_type: false,
-                })
-                .ok_or_else(|| {
-                    ParseError::new(
-                        arg.column,
-                        format!(
-                            "expected the name of a type parameter such as T, found {:?}; type \
-                             arguments are given when the method is called",
-                            arg.text
-                        ),
-                    )
-                })
-        })
-        .collect::<Result<_, _>>()?;
-    Ok((segment.name.clone(), generics))
+    Ok((segment.name.clone(), segment.args.clone()))
 }

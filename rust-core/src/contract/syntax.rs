@@ -86,8 +86,11 @@ impl TypeSyntax {
 /// A whole line.
 #[derive(Debug)]
 pub(super) enum Line {
-    /// Just a name: `Add`.
-    Word(String),
+    /// Just a name, perhaps with type arguments: `Add`, `Echo<int>`.
+    Word {
+        name: String,
+        args: Vec<TypeSyntax>,
+    },
     Method(MethodSyntax),
     Event {
         ty: TypeSyntax,
@@ -113,8 +116,21 @@ pub(super) enum Line {
 pub(super) struct MethodSyntax {
     pub(super) returns: Option<TypeSyntax>,
     pub(super) name: String,
-    pub(super) generics: Vec<GenericSyntax>,
+    /// What stands between `<` and `>`: names of type parameters, or the type arguments of a closed
+    /// line. A word can be either; `resolve` knows which.
+    pub(super) brackets: Vec<TypeSyntax>,
+    pub(super) clauses: Vec<WhereSyntax>,
     pub(super) params: Vec<ParamSyntax>,
+}
+
+/// `where T : struct`, and `where T = int`, which C# does not have: it gives the type argument.
+#[derive(Debug)]
+pub(super) struct WhereSyntax {
+    pub(super) column: usize,
+    pub(super) name: String,
+    /// `struct` or `unmanaged` is among the constraints.
+    pub(super) value_type: bool,
+    pub(super) argument: Option<TypeSyntax>,
 }
 
 #[derive(Debug, Clone)]

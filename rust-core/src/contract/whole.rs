@@ -12,6 +12,7 @@ use super::method::{Event, Head, Method};
 use super::names::{self, NameError};
 use super::parse;
 use super::resolve::{Scope, definition_name};
+use super::select::select;
 use super::syntax::{Line, ParseError, TypeNode, TypeSyntax};
 use super::types::{Named, Type};
 
@@ -242,22 +243,22 @@ impl Contract {
     /// `Add(int, int)`. With a contract that lists its methods, the listed one is given, and a name
     /// alone is enough if it has no overloads.
     ///
+    /// Of a generic method a line is open (`T Echo<T>(T value)`) or gives the type arguments: closed,
+    /// as `int Echo<int>(int value)`, or as `T Echo<T>(T value) where T = int`; where the method is
+    /// listed, `Echo<int>` is enough.
+    ///
     /// # Errors
     /// With the column when the line is not understood, and when the contract lists methods but not
     /// this one.
     pub fn method(&self, line: &str) -> Result<Method, ParseError> {
         match parse::parse_line(line)? {
-            Line::Word(name) => self.method_by_word(&name),
+            Line::Word { name, args } => self.method_by_word(&name, &args),
             Line::Method(syntax) => {
                 let method = Method::from_syntax(&self.0.head, &syntax)?;
                 if self.is_open() {
                     return Ok(method);
                 }
-                self.overloads(method.name())
-                    .iter()
-                    .find(|listed| listed.same_params(&method))
-                    .cloned()
-                    .ok_or_else(|| self.not_listed(method.name(), &format!("method {method}")))
+                self.listed(&method)
             }
             Line::Event { name, .. } => Err(ParseError::new(
                 1,
@@ -270,18 +271,89 @@ impl Contract {
         }
     }
 
-    fn method_by_word(&self, name: &str) -> Result<Method, ParseError> {
+    /// The listed method that is the same; with its type arguments, if they were given.
+    fn listed(&self, method: &Method) -> Result<Method, ParseError> {
+        let name = method.name();
+        if !method.is_generic() || method.is_open() {
+            let mut overloads = self.overloads(name).iter();
+            return overloads
+                .find(|listed| listed.same_params(method))
+                .cloned()
+                .ok_or_else(|| self.not_listed(name, &format!("method {method}")));
+        }
+        let found = self.closed(name, method.generic_args())?;
+        let mut found = found.into_iter().filter(|m| m.same_params(method));
+        match (found.next(), found.next()) {
+            (Some(only), None) => Ok(only),
+            (None, _) => Err(self.not_listed(name, &format!("method {method}"))),
+            (Some(_), Some(_)) => Err(ParseError::new(
+                1,
+                format!(
+                    "with these type arguments there are several methods {method}, which no server \
+                     can tell apart: {}",
+                    list(self.overloads(name))
+                ),
+            )),
+        }
+    }
+
+    /// The listed methods of this name with as many type parameters, with these arguments for them.
+    fn closed(&self, name: &str, args: &[Type]) -> Result<Vec<Method>, ParseError> {
+        let overloads = self.overloads(name).iter();
+        let generic = overloads.filter(|m| m.generic_arity() == args.len());
+        let (closed, refused): (Vec<_>, Vec<_>) = generic
+            .map(|method| method.instantiate(args))
+            .partition(Result::is_ok);
+        match refused.into_iter().find_map(Result::err) {
+            Some(error) if closed.is_empty() => Err(ParseError::new(1, error.to_string())),
+            _ => Ok(closed.into_iter().filter_map(Result::ok).collect()),
+        }
+    }
+
+    fn method_by_word(&self, name: &str, args: &[TypeSyntax]) -> Result<Method, ParseError> {
+        if !args.is_empty() && !self.is_open() {
+            return self.method_by_closed_word(name, args);
+        }
         match self.overloads(name) {
             [only] => Ok(only.clone()),
-            [] if self.is_open() => Err(ParseError::new(
-                name.chars().count() + 1,
-                format!("expected the types of the parameters: {name}(...)"),
-            )),
+            [] if self.is_open() => {
+                let shown = match &args.iter().map(|arg| &*arg.text).collect::<Vec<_>>()[..] {
+                    [] => name.to_owned(),
+                    args => format!("{name}<{}>", args.join(", ")),
+                };
+                Err(ParseError::new(
+                    shown.chars().count() + 1,
+                    format!("expected the types of the parameters: {shown}(...)"),
+                ))
+            }
             [] => Err(self.not_listed(name, &format!("method {name}"))),
             several => Err(ParseError::new(
                 1,
                 format!(
                     "{name} has {} overloads, write one of: {}",
+                    several.len(),
+                    list(several)
+                ),
+            )),
+        }
+    }
+
+    /// `Echo<int>`
+    fn method_by_closed_word(&self, name: &str, args: &[TypeSyntax]) -> Result<Method, ParseError> {
+        let scope = Scope::of(self.types());
+        let args = args
+            .iter()
+            .map(|arg| scope.resolve(arg))
+            .collect::<Result<Vec<_>, _>>()?;
+        let texts: Vec<_> = args.iter().map(ToString::to_string).collect();
+        let shown = format!("{name}<{}>", texts.join(", "));
+        match &self.closed(name, &args)?[..] {
+            [only] => Ok(only.clone()),
+            [] => Err(self.not_listed(name, &format!("method {shown}"))),
+            several => Err(ParseError::new(
+                1,
+                format!(
+                    "{shown} has {} overloads, write one of: {}",
                     several.len(),
                     list(several)
                 ),
@@ -336,13 +408,13 @@ impl Contract {
     /// As for [`Contract::method`].
     pub fn event(&self, line: &str) -> Result<Event, ParseError> {
         let name = match parse::parse_line(line)? {
-            Line::Word(name) if self.is_open() => {
+            Line::Word { name, .. } if self.is_open() => {
                 return Err(ParseError::new(
                     1,
                     format!("expected the type of the event too: Action<...> {name}"),
                 ));
             }
-            Line::Word(name) => name,
+            Line::Word { name, args } if args.is_empty() => name,
             _ => {
                 let event = event_of_line(&self.0.head, line)?;
                 if self.is_open() {
@@ -385,32 +457,12 @@ impl Contract {
         self.0.events.get(index)
     }
 
-    /// Finds a listed method or an event's accessor as a .NET server does when a request has no
-    /// method id: by name, case ignored as .NET does, and by exactly these parameter types; a generic method is
+    /// Finds a listed method or an event's accessor as a server does when a request has no method id:
+    /// by name, case ignored as .NET does, and by exactly these parameter types; a generic method is
     /// instantiated with the type arguments, which are ignored for other methods.
     pub fn by_signature(&self, name: &str, params: &[Type], generics: &[Type]) -> Option<Method> {
-        let exact = self.overloads(name).iter();
-        let others = self
-            .0
-            .methods
-            .iter()
-            .filter(|m| m.name() != name && equal_ignoring_case(m.name(), name));
-        let accessors = self.event_accessors().iter();
-        let accessors = accessors.filter(|m| equal_ignoring_case(m.name(), name));
-        exact.chain(others).chain(accessors).find_map(|method| {
-            let method = if method.is_generic() {
-                method.instantiate(generics).ok()?
-            } else {
-                method.clone()
-            };
-            let same = method.params().len() == params.len()
-                && method
-                    .params()
-                    .iter()
-                    .zip(params)
-                    .all(|(p, ty)| p.ty() == ty);
-            same.then_some(method)
-        })
+        let all = self.0.methods.iter().chain(self.event_accessors());
+        select(all, name, params, generics).map(|(_, method)| method)
     }
 
     /// Reads a type's name as it travels: `System.Int32, System.Private.CoreLib`, with or without
@@ -474,24 +526,27 @@ fn list(methods: &[Method]) -> String {
     lines.join("; ")
 }
 
-fn equal_ignoring_case(a: &str, b: &str) -> bool {
-    let fold = |text: &str| {
-        text.chars()
-            .flat_map(char::to_uppercase)
-            .collect::<Vec<_>>()
-    };
-    a.eq_ignore_ascii_case(b) || (!(a.is_ascii() && b.is_ascii()) && fold(a) == fold(b))
-}
-
 fn methods_of_line(head: &Arc<Head>, line: &str) -> Result<Vec<Method>, ParseError> {
     match parse::parse_line(line)? {
-        Line::Method(syntax) => Ok(vec![Method::from_syntax(head, &syntax)?]),
+        Line::Method(syntax) => {
+            let method = Method::from_syntax(head, &syntax)?;
+            if method.is_generic() && !method.is_open() {
+                return Err(ParseError::new(
+                    1,
+                    format!(
+                        "{method} has type arguments: a contract lists the open method, with type \
+                             parameters such as T"
+                    ),
+                ));
+            }
+            Ok(vec![method])
+        }
         Line::Property { ty, name, get, set } => Method::from_property(head, &ty, &name, get, set),
         Line::Event { name, .. } => Err(ParseError::new(
             1,
             format!("{name} is an event: list it among the events"),
         )),
-        Line::Plain { .. } | Line::Word(_) => Err(ParseError::new(
+        Line::Plain { .. } | Line::Word { .. } => Err(ParseError::new(
             1,
             "expected a method such as \"int Add(int a, int b)\" or a property such as \
              \"string Name { get; set; }\"",

@@ -22,10 +22,11 @@ use super::cancellation::CancellationToken;
 use super::connection::Connection;
 use super::handler::{CallContext, Execution, Fault, Handler, HandlerFuture};
 use super::inbox::Arrived;
+use super::lookup::Services;
 use super::publish::Publisher;
-use super::service::{Registered, Services};
 use super::validator::{Checked, Credentials, Validator, Verdict};
 use crate::codec::{Codec, CodecError, Value};
+use crate::contract::Method;
 use crate::resilience::dedup::{
     Admission, CallId, DedupOptions, DedupStats, Numbered, Table, Ticket,
 };
@@ -59,6 +60,15 @@ struct Waiter {
 struct Memory {
     table: Table<Waiter>,
     tokens: Vec<CancellationToken>,
+}
+
+impl Memory {
+    /// A call has ended: nobody can join it any more.
+    fn forget_token(&mut self, ticket: Ticket) {
+        if let Some(token) = self.tokens.get_mut(ticket.index()) {
+            *token = CancellationToken::default();
+        }
+    }
 }
 
 /// See the [module](self).
@@ -225,9 +235,12 @@ impl Dispatch {
             .flatten()
             .map(|blob| blob.clone().unwrap_or_default())
             .collect();
-        let digest = digest(&found, &blobs);
+        let digest = digest(&found.method, &blobs);
         let decoded = match &found.handler {
-            Handler::Blobs(_) => Ok(Input::Blobs(blobs)),
+            Handler::Blobs(_) => found
+                .method
+                .check_count(blobs.len())
+                .map(|()| Input::Blobs(blobs)),
             Handler::Json(_) => found
                 .method
                 .decode_args_json(self.codec, &blobs)
@@ -258,9 +271,9 @@ impl Dispatch {
             id: arrived.id,
             ticket,
             input,
-            handler: found.handler.clone(),
+            handler: found.handler,
             context: CallContext {
-                method: found.method.clone(),
+                method: found.method,
                 invocation_id: request.invocation_id,
                 principal,
                 peer: connection.peer(),
@@ -370,7 +383,11 @@ impl Dispatch {
         response: &Response,
     ) {
         // Forgotten before it is said: whoever hears of it may come back at once.
-        let twins = ticket.map(|ticket| self.memory.lock().table.abandon(ticket));
+        let twins = ticket.map(|ticket| {
+            let mut memory = self.memory.lock();
+            memory.forget_token(ticket);
+            memory.table.abandon(ticket)
+        });
         connection.respond(id, &self.refusal(connection, response));
         for twin in twins.into_iter().flatten() {
             if let Some(connection) = twin.connection.upgrade() {
@@ -453,7 +470,9 @@ impl Running {
         let twins = match ticket {
             Some(ticket) => {
                 let now = Time::from_origin(dispatch.origin.elapsed());
-                dispatch.memory.lock().table.finish(now, ticket, &answer)
+                let mut memory = dispatch.memory.lock();
+                memory.forget_token(ticket);
+                memory.table.finish(now, ticket, &answer)
             }
             None => Vec::new(),
         };
@@ -531,10 +550,10 @@ fn numbered(connection: &Connection, fields: &Extension) -> Option<Numbered> {
 }
 
 /// Stands for a method and its arguments.
-fn digest(found: &Registered, blobs: &[Bytes]) -> u64 {
+fn digest(method: &Method, blobs: &[Bytes]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    match found.method.method_id() {
-        0 => found.method.to_string().hash(&mut hasher),
+    match method.method_id() {
+        0 => (method.contract_id(), method.to_string()).hash(&mut hasher),
         id => id.hash(&mut hasher),
     }
     blobs.hash(&mut hasher);

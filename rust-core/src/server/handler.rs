@@ -12,7 +12,7 @@ use super::cancellation::CancellationToken;
 use super::connection::Connection;
 use super::publish::Publisher;
 use crate::codec::Value;
-use crate::contract::Method;
+use crate::contract::{Method, Type};
 use crate::error::OUTCOME_UNKNOWN_TEXT;
 use crate::transport::PeerAddr;
 use crate::wire::{Response, status};
@@ -33,9 +33,14 @@ pub struct CallContext {
 }
 
 impl CallContext {
-    /// The method called.
+    /// The method called, a generic one with its type arguments.
     pub fn method(&self) -> &Method {
         &self.method
+    }
+
+    /// The type arguments of a generic method, in order; else none.
+    pub fn type_arguments(&self) -> &[Type] {
+        self.method.generic_args()
     }
 
     /// Stable over the attempts of one call; nil from a client that switched de-duplication off.

@@ -12,6 +12,7 @@ mod dispatch;
 mod handler;
 mod inbox;
 mod listener;
+mod lookup;
 mod publish;
 mod service;
 mod validator;

@@ -1,19 +1,17 @@
-//! The services of a server: contracts with a handler for each method, and finding the one that a
-//! request means.
+//! The services of a server: contracts with a handler for each method. Finding the one that a request
+//! means is in `lookup`.
 
 use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hashbrown::HashMap;
 use serde::Serialize;
 
 use super::handler::{CallContext, Fault, Handler};
 use crate::arguments::FromArguments;
 use crate::codec::Value;
-use crate::contract::{Contract, Method, Type};
+use crate::contract::{Contract, Method};
 use crate::error::{Error, Result};
-use crate::wire::{ParameterType, Request};
 
 /// A method and what carries it out.
 pub(super) struct Registered {
@@ -24,13 +22,14 @@ pub(super) struct Registered {
 /// One service: a contract and its handlers.
 ///
 /// A handler is named by a method line, or by a name alone where the contract lists one method of
-/// that name. Handlers of one connection begin in the order in which calls arrive and then run side
+/// that name. One of a generic method, as `T Echo<T>(T value)`, is called for all type arguments, which
+/// [`CallContext::type_arguments`] tells; it gets its values by the types that they make. Handlers of one connection begin in the order in which calls arrive and then run side
 /// by side.
 #[must_use]
 pub struct ServiceBuilder {
     /// Or the first thing that was wrong.
-    contract: Result<Contract>,
-    registered: Vec<Registered>,
+    pub(super) contract: Result<Contract>,
+    pub(super) registered: Vec<Registered>,
 }
 
 impl ServiceBuilder {
@@ -131,120 +130,23 @@ impl ServiceBuilder {
 
     fn resolve(&self, contract: &Contract, line: &str) -> std::result::Result<Method, String> {
         let method = contract.method(line).map_err(|e| e.to_string())?;
-        if method.is_generic() {
-            return Err("generic methods can't be served yet".into());
+        if method.is_generic() && !method.is_open() {
+            return Err(format!(
+                "{method} has type arguments, but a handler is for all of them: write type \
+                 parameters, as in T Echo<T>(T value)"
+            ));
         }
-        if self
-            .registered
-            .iter()
-            .any(|r| r.method.method_id() == method.method_id())
-        {
-            return Err("it has a handler already".into());
+        for Registered { method: other, .. } in &self.registered {
+            if other.covers(&method) {
+                return Err("it has a handler already".into());
+            }
+            if method.method_id() != 0 && method.method_id() == other.method_id() {
+                return Err(format!(
+                    "it has the same id as {other}, so that clients can't tell them apart: give one \
+                     of them another name"
+                ));
+            }
         }
         Ok(method)
-    }
-}
-
-/// All services of a server.
-#[derive(Default)]
-pub(super) struct Services {
-    by_id: HashMap<i64, Arc<Registered>>,
-    contracts: Vec<Contract>,
-}
-
-impl Services {
-    pub(super) fn new(builders: Vec<ServiceBuilder>) -> Result<Self> {
-        let mut services = Self::default();
-        for builder in builders {
-            let contract = builder.contract?;
-            let name = contract.name();
-            if services.contracts.iter().any(|c| c.name() == name) {
-                return Err(Error::invalid_argument(format!(
-                    "two services of contract \"{name}\""
-                )));
-            }
-            for registered in builder.registered {
-                let id = registered.method.method_id();
-                services.by_id.insert(id, Arc::new(registered));
-            }
-            // The accessors of events: .NET answers them with nothing, and so do we; who gets events
-            // is not decided by them.
-            for method in contract
-                .event_accessors()
-                .iter()
-                .filter(|m| m.method_id() != 0)
-            {
-                let handler: Handler =
-                    Handler::Blobs(Arc::new(|_, _| Box::pin(std::future::ready(Ok(None)))));
-                let registered = Registered {
-                    method: method.clone(),
-                    handler,
-                };
-                services
-                    .by_id
-                    .entry(method.method_id())
-                    .or_insert_with(|| Arc::new(registered));
-            }
-            services.contracts.push(contract);
-        }
-        Ok(services)
-    }
-
-    pub(super) fn contracts(&self) -> &[Contract] {
-        &self.contracts
-    }
-
-    /// The method that a request means: by its id if that is known and the number of arguments
-    /// fits, else by name and types.
-    pub(super) fn find(&self, request: &Request) -> std::result::Result<Arc<Registered>, Fault> {
-        let count = request.parameters.as_ref().map_or(0, Vec::len);
-        if let Some(found) = self.by_id.get(&request.method_id)
-            && request.method_id != 0
-            && found.method.params().len() == count
-        {
-            return Ok(found.clone());
-        }
-        let name = request.method_name.as_deref().unwrap_or_default();
-        self.find_by_name(name, request).ok_or_else(|| {
-            let place = match self.contracts.len() {
-                1 => "service",
-                _ => "any registered service",
-            };
-            Fault::bad_request(format!("Method not found on {place}, method name: {name}"))
-        })
-    }
-
-    fn find_by_name(&self, name: &str, request: &Request) -> Option<Arc<Registered>> {
-        self.contracts.iter().find_map(|contract| {
-            let params = types(
-                contract,
-                request.parameter_types_by_name.as_deref(),
-                request.parameter_types.as_deref(),
-            )?;
-            let method = contract.by_signature(name, &params, &[])?;
-            self.by_id.get(&method.method_id()).cloned()
-        })
-    }
-}
-
-/// The types that a request names; `None` if one of them is null or unreadable.
-fn types(
-    contract: &Contract,
-    by_name: Option<&[Option<ParameterType>]>,
-    qualified: Option<&[Option<String>]>,
-) -> Option<Vec<Type>> {
-    match by_name {
-        Some(names) if !names.is_empty() => names
-            .iter()
-            .map(|name| {
-                let name = name.as_ref()?.name.as_deref()?;
-                contract.type_from_wire(name).ok()
-            })
-            .collect(),
-        _ => qualified
-            .unwrap_or_default()
-            .iter()
-            .map(|name| contract.type_from_wire(name.as_deref()?).ok())
-            .collect(),
     }
 }

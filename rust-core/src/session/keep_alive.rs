@@ -67,7 +67,7 @@ struct Waiting {
     sent: Time,
 }
 
-/// See the [module](self).
+/// Whether the peer of one connection lives.
 #[derive(Debug)]
 pub struct KeepAlive {
     /// `None`: the peer is never pinged, and never dead.

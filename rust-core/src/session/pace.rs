@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::time::Time;
 
-/// See the [module](self). One direction of one connection, looked at now and then.
+/// How fast one direction of one connection moves, looked at now and then.
 #[derive(Debug)]
 pub struct Pace {
     window: Duration,

@@ -8,7 +8,7 @@ use bytes::{Buf, BytesMut};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{
@@ -110,7 +110,13 @@ fn system_roots() -> Result<RootCertStore> {
 impl Identity {
     fn load(&self) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
         let certificates = certificates(&self.certificates, "certificate")?;
-        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|e| wrong("private key", e))?;
+        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|e| match e {
+            pem::Error::NoItemsFound => wrong(
+                "private key",
+                "there is none in it that can be read: PKCS#8, PKCS#1 or SEC1 as PEM, not encrypted",
+            ),
+            other => wrong("private key", other),
+        })?;
         Ok((certificates, key))
     }
 }

@@ -5,9 +5,7 @@ use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
 
 use super::memorypack::{Write, string_size};
-use super::request::{
-    Nullable, ParameterType, strings_size, types_size, write_strings, write_types,
-};
+use super::request::ParameterType;
 use super::tolerant::{write_extension, write_header};
 
 /// The encoded arguments of a call, in one buffer that all of its attempts share.
@@ -100,9 +98,6 @@ pub struct Call<'a> {
 impl Call<'_> {
     /// Appends the payload.
     pub fn encode(&self, out: &mut impl Write) {
-        fn some<T: Clone>(items: &[T]) -> Nullable<T> {
-            Some(items.iter().cloned().map(Some).collect())
-        }
         let Some(types) = self.types else {
             const EMPTY: [u8; 16] = [0; 16];
             self.encode_head(out, [4; 4]);
@@ -110,22 +105,17 @@ impl Call<'_> {
             self.encode_tail(out);
             return;
         };
-        let (parameters, generics) = (some(&types.parameters), some(&types.generics));
-        let (by_name, generics_by_name) = (
-            some(&types.parameters_by_name),
-            some(&types.generics_by_name),
-        );
         let sizes = [
-            strings_size(&parameters),
-            types_size(&by_name),
-            strings_size(&generics),
-            types_size(&generics_by_name),
+            strings_size(&types.parameters),
+            types_size(&types.parameters_by_name),
+            strings_size(&types.generics),
+            types_size(&types.generics_by_name),
         ];
         self.encode_head(out, sizes);
-        write_strings(out, &parameters);
-        write_types(out, &by_name);
-        write_strings(out, &generics);
-        write_types(out, &generics_by_name);
+        write_strings(out, &types.parameters);
+        write_types(out, &types.parameters_by_name);
+        write_strings(out, &types.generics);
+        write_types(out, &types.generics_by_name);
         self.encode_tail(out);
     }
 
@@ -153,6 +143,31 @@ impl Call<'_> {
         out.i64(self.contract_id);
         out.i64(self.method_id);
         write_extension(out, self.extension);
+    }
+}
+
+fn strings_size(names: &[String]) -> usize {
+    4 + names
+        .iter()
+        .map(|name| string_size(Some(name)))
+        .sum::<usize>()
+}
+
+fn types_size(names: &[ParameterType]) -> usize {
+    4 + names.iter().map(ParameterType::size).sum::<usize>()
+}
+
+fn write_strings(out: &mut impl Write, names: &[String]) {
+    out.collection_header(Some(names.len()));
+    for name in names {
+        out.string(Some(name));
+    }
+}
+
+fn write_types(out: &mut impl Write, names: &[ParameterType]) {
+    out.collection_header(Some(names.len()));
+    for name in names {
+        name.encode(out);
     }
 }
 

@@ -36,13 +36,13 @@ impl ParameterType {
         ]
     }
 
-    fn encode(&self, out: &mut impl Write) {
+    pub(super) fn encode(&self, out: &mut impl Write) {
         write_header(out, &self.sizes(), None);
         out.string(self.name.as_deref());
         out.string(self.assembly.as_deref());
     }
 
-    fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         let sizes = self.sizes();
         let mut header = Vec::with_capacity(16);
         write_header(&mut header, &sizes, None);
@@ -51,7 +51,7 @@ impl ParameterType {
 }
 
 /// A `T[]` that may be null and whose elements may be null.
-pub(super) type Nullable<T> = Option<Vec<Option<T>>>;
+type Nullable<T> = Option<Vec<Option<T>>>;
 
 /// Everything a call carries. Arrays keep the difference between null and empty, because a .NET
 /// server does.
@@ -124,11 +124,11 @@ fn array_size<T>(value: &Nullable<T>, size: impl Fn(Option<&T>) -> usize) -> usi
         .sum::<usize>()
 }
 
-pub(super) fn strings_size(value: &Nullable<String>) -> usize {
+fn strings_size(value: &Nullable<String>) -> usize {
     array_size(value, |v| string_size(v.map(String::as_str)))
 }
 
-pub(super) fn types_size(value: &Nullable<ParameterType>) -> usize {
+fn types_size(value: &Nullable<ParameterType>) -> usize {
     array_size(value, |v| v.map_or(1, ParameterType::size))
 }
 
@@ -143,11 +143,11 @@ fn write_array<T, W: Write>(
     }
 }
 
-pub(super) fn write_strings(out: &mut impl Write, value: &Nullable<String>) {
+fn write_strings(out: &mut impl Write, value: &Nullable<String>) {
     write_array(out, value, |out, v| out.string(v.map(String::as_str)));
 }
 
-pub(super) fn write_types(out: &mut impl Write, value: &Nullable<ParameterType>) {
+fn write_types(out: &mut impl Write, value: &Nullable<ParameterType>) {
     write_array(out, value, |out, v| match v {
         Some(ty) => ty.encode(out),
         None => out.u8(super::memorypack::NULL_OBJECT),

@@ -43,6 +43,8 @@ impl World {
         let options = EngineOptions {
             reconnect: Some(ReconnectOptions::default()),
             retry: Some(RetryOptions::default()),
+            // With pings there would always be something left to wait for.
+            keep_alive: None,
             ..EngineOptions::default()
         };
         Self {

@@ -25,6 +25,9 @@ pub struct Call {
     pub method: String,
     #[serde(rename = "parameterTypes", default)]
     pub parameter_types: Vec<String>,
+    /// Type arguments, by stable name.
+    #[serde(rename = "genericArguments", default)]
+    pub generic_arguments: Vec<String>,
     #[serde(default)]
     pub arguments: Vec<Box<RawValue>>,
     pub result: Option<Box<RawValue>>,

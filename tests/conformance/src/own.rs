@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
-use witrpc::server::{Server, ServerBuilder};
+use witrpc::server::{Server, ServerBuilder, ServiceBuilder};
 use witrpc_cli::demo::{self, Faults};
 
 /// A server on a port of its own; it ends when it is dropped.
@@ -27,13 +27,22 @@ impl Own {
 
     /// The demo service at an endpoint of any kind, with options.
     pub fn at(endpoint: &str, options: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
+        let demo = demo::service(None, Arc::new(Faults::default()));
+        Self::started(options(Server::builder().listen(endpoint).service(demo)))
+    }
+
+    /// Another service alone.
+    pub fn alone(service: ServiceBuilder) -> Self {
+        Self::started(
+            Server::builder()
+                .listen("tcp://127.0.0.1:0")
+                .service(service),
+        )
+    }
+
+    fn started(builder: ServerBuilder) -> Self {
         let runtime = runtime();
-        let builder = Server::builder()
-            .listen(endpoint)
-            .service(demo::service(None, Arc::new(Faults::default())));
-        let server = runtime
-            .block_on(options(builder).start())
-            .expect("it starts");
+        let server = runtime.block_on(builder.start()).expect("it starts");
         let port = server.endpoints()[0].port();
         Self {
             server: Some(server),
@@ -57,6 +66,23 @@ impl Own {
         self.server
             .as_ref()
             .map_or(0, |server| server.stats().executed)
+    }
+
+    /// Waits until so many handlers run.
+    pub fn running(&self, count: usize) {
+        let begun = std::time::Instant::now();
+        while self.server.as_ref().map(|server| server.stats().running) != Some(count) {
+            assert!(begun.elapsed() < crate::WATCHDOG, "not {count} running");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Stops it in order, on a thread of its own; says whether everything finished.
+    pub fn stop(mut self) -> std::thread::JoinHandle<bool> {
+        std::thread::spawn(move || {
+            let server = self.server.take();
+            server.is_some_and(|server| self.runtime.block_on(server.stop(crate::WATCHDOG)))
+        })
     }
 
     /// Drives something on the server's runtime.

@@ -129,6 +129,12 @@ public class CallTests
         Assert.Equal(6, await proxy.TwiceAsync(3));
         await proxy.NothingAsync();
         Assert.Equal("principal of ann", await proxy.WhoAsync(CancellationToken.None));
+        using var cancel = new CancellationTokenSource();
+        Task waiting = proxy.WaitAsync(cancel.Token);
+        await other.Waiting.Task.InTime();
+        cancel.Cancel();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => waiting.InTime());
+        await other.Stopped.Task.InTime();
         Assert.Equal("v3", proxy[3]);
         proxy[3] = "three";
         Assert.Equal("three", proxy[3]);
@@ -232,6 +238,8 @@ public class CallTests
         ValueTask NothingAsync();
 
         Task<string> WhoAsync(CancellationToken cancellationToken);
+
+        Task WaitAsync(CancellationToken cancellationToken);
     }
 
     /// <summary>Members of base interfaces are the contract's.</summary>
@@ -258,6 +266,23 @@ public class CallTests
         {
             await Task.Yield();
             return 2 * value;
+        }
+
+        internal TaskCompletionSource Waiting { get; } = new(TaskCreationOptions.RunContinuationsAsynchronously);
+
+        internal TaskCompletionSource Stopped { get; } = new(TaskCreationOptions.RunContinuationsAsynchronously);
+
+        public async Task WaitAsync(CancellationToken cancellationToken)
+        {
+            Waiting.TrySetResult();
+            try
+            {
+                await Task.Delay(Timeout.Infinite, cancellationToken);
+            }
+            finally
+            {
+                Stopped.TrySetResult();
+            }
         }
 
         public async Task<string> WhoAsync(CancellationToken cancellationToken)

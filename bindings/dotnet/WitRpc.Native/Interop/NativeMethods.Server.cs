@@ -30,6 +30,9 @@ internal static unsafe partial class NativeMethods
     internal static partial int witrpc_request_invocation_id(nint request, byte* id);
 
     [LibraryImport(Library)]
+    internal static partial byte witrpc_request_is_cancelled(nint request);
+
+    [LibraryImport(Library)]
     internal static partial nuint witrpc_request_argument_count(nint request);
 
     [LibraryImport(Library)]

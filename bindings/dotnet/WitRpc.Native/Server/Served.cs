@@ -76,7 +76,7 @@ internal abstract class Handler(string line, WitServer server)
         WitServerCall? call = null;
         try
         {
-            call = new WitServerCall(request, server.Codec, line);
+            call = new WitServerCall(request, server, line);
             WitServerCall.SetCurrent(call);
             await RunAsync(call).ConfigureAwait(false);
             call.Reply();

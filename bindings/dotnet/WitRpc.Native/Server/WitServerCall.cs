@@ -1,4 +1,5 @@
 using System.Buffers;
+using Microsoft.Extensions.Logging;
 using WitRpc.Native.Interop;
 
 namespace WitRpc.Native;
@@ -6,16 +7,22 @@ namespace WitRpc.Native;
 /// <summary>A call as the server sees it. In a method, <see cref="Current"/> is the one that it carries out.</summary>
 public sealed unsafe class WitServerCall
 {
+    /// <summary>How often it is looked whether a caller still waits, once the method asked for the token.</summary>
+    private static readonly TimeSpan Look = TimeSpan.FromMilliseconds(50);
+
     private static readonly AsyncLocal<WitServerCall?> CurrentCall = new();
 
     private readonly WitCodec codec;
     private readonly string line;
+    private readonly ILogger logger;
     private nint request;
     private ArrayBufferWriter<byte>? result;
+    private CancellationTokenSource? cancellation;
+    private Timer? looking;
 
-    internal WitServerCall(nint request, WitCodec codec, string line)
+    internal WitServerCall(nint request, WitServer server, string line)
     {
-        (this.request, this.codec, this.line) = (request, codec, line);
+        (this.request, codec, logger, this.line) = (request, server.Codec, server.Logger, line);
         byte* id = stackalloc byte[16];
         _ = NativeMethods.witrpc_request_invocation_id(request, id);
         InvocationId = new Guid(new ReadOnlySpan<byte>(id, 16), bigEndian: true);
@@ -34,6 +41,23 @@ public sealed unsafe class WitServerCall
 
     /// <summary>Address and port of the client.</summary>
     public string Peer { get; }
+
+    /// <summary>
+    /// Cancelled, within 50 ms, once all who waited for this call's answer have taken it back or given up. Only libwitrpc clients
+    /// say so. What a method gets for its <see cref="System.Threading.CancellationToken"/> parameter.
+    /// </summary>
+    public CancellationToken CancellationToken
+    {
+        get
+        {
+            if (cancellation is null)
+            {
+                cancellation = new CancellationTokenSource();
+                looking = new Timer(static self => ((WitServerCall)self!).LookForCancellation(), this, Look, Look);
+            }
+            return cancellation.Token;
+        }
+    }
 
     internal static void SetCurrent(WitServerCall? call) => CurrentCall.Value = call;
 
@@ -90,8 +114,27 @@ public sealed unsafe class WitServerCall
         End(status, error);
     }
 
+    private void LookForCancellation()
+    {
+        // A request that has ended meanwhile is told from a live one, and is not cancelled.
+        if (NativeMethods.witrpc_request_is_cancelled(Volatile.Read(ref request)) == 0)
+        {
+            return;
+        }
+        looking?.Dispose();
+        try
+        {
+            cancellation?.Cancel();
+        }
+        catch (Exception e)
+        {
+            Log.CallbackFailed(logger, e, "cancellation of " + line);
+        }
+    }
+
     private void End(int status, nint error)
     {
+        looking?.Dispose();
         if (status != 0)
         {
             NativeMethods.witrpc_error_free(error);

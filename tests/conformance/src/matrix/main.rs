@@ -4,7 +4,7 @@
 //!   witrpc-matrix [WORD...]   only the cells whose names hold all words, as `tls memorypack`
 //!
 //! Prints a table with the number of checks of each cell, what failed, and `N passed, M failed`, counted
-//! in cells. wss:// is there where we are the server: the peer's server has none.
+//! in cells; stderr shows how far it is. wss:// is there where we are the server: the peer's server has none.
 
 mod cell;
 mod client;
@@ -44,6 +44,12 @@ fn main() {
                         Role::Server => server::run(peer, cell),
                     });
                     let result = catch_unwind(run).unwrap_or_else(|_| Err("it panicked".into()));
+                    eprintln!(
+                        "{:>6.1?} {} {}",
+                        begun.elapsed(),
+                        if result.is_ok() { "ok" } else { "FAILED" },
+                        cell.name()
+                    );
                     results
                         .lock()
                         .expect("no panic inside")
