@@ -3,13 +3,18 @@ SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help demo test bench header audit build clean
+.PHONY: help demo test simulate bench bench-python header audit build clean wheel python-api soak-python
 
 help:
 	@echo "make demo    builds, and shows a C client that survives an outage"
 	@echo "make test    builds, and runs every test in every language"
+	@echo "make simulate N=100000 SEED=1   lives of clients and servers on a fake clock, with everything going wrong"
 	@echo "make bench   measures calls beside a bare ping-pong of the same size"
 	@echo "make build   the library, static and shared, and the command line, into $(TARGET)/release"
+	@echo "make wheel   the Python package, into $(TARGET)/wheels"
+	@echo "make bench-python  calls from Python beside grpcio, pyzmq and raw sockets (part of make bench)"
+	@echo "make soak-python   a million calls and a thousand reconnections from Python, with flat memory"
+	@echo "make python-api    writes docs/python/api.md anew"
 	@echo "make header  writes include/witrpc.h and ffi/symbols.txt anew"
 	@echo "make audit   licences and known advisories of all dependencies, as far as that works offline"
 
@@ -27,6 +32,14 @@ test:
 	@tools/setup.sh test
 	@tests/run
 
+# FAULTS and STEPS, as a failure prints them, keep only those of one life (N=1).
+simulate:
+	@tools/setup.sh build
+	cargo build --release --quiet -p witrpc-simulator
+	$(TARGET)/release/witrpc-simulate $(or $(N),100000) $(or $(SEED),1) \
+	  $(if $(filter-out undefined,$(origin FAULTS)),--faults "$(FAULTS)") \
+	  $(if $(filter-out undefined,$(origin STEPS)),--steps "$(STEPS)")
+
 bench: build
 	cargo build --release -p witrpc-bench
 	cc -std=c11 -O2 -Wall -Iinclude benches/c/blocking.c -o $(TARGET)/release/bench-blocking \
@@ -35,6 +48,26 @@ bench: build
 	@. tools/dotnet.sh; if [ -n "$$dotnet" ]; then eval "$$dotnet"; \
 	  dotnet build -c Release -v q benches/dotnet && dotnet benches/dotnet/bin/Release/net10.0/WitRpc.Native.Bench.dll $(TARGET)/release/witrpc; \
 	else echo "skipped the .NET binding: no .NET 10 SDK found"; fi
+	@$(MAKE) --no-print-directory bench-python
+
+# Python: the wheel is installed into an environment of its own, and never the source folder.
+PYVENV := $(abspath $(TARGET))/python-venv/bin
+
+wheel:
+	@tools/setup.sh python
+	@tools/python.sh wheel
+
+bench-python: wheel
+	@tools/python.sh install bench
+	$(PYVENV)/python benches/python/bench.py
+
+soak-python: wheel
+	@tools/python.sh install test
+	cd python/tests && WITRPC_SOAK=full $(PYVENV)/python -m pytest -c ../pyproject.toml --rootdir .. test_soak.py
+
+python-api: wheel
+	@tools/python.sh install test
+	$(PYVENV)/python tools/python_api.py
 
 header:
 	WITRPC_UPDATE_HEADER=1 cargo test --quiet -p witrpc-ffi

@@ -20,8 +20,8 @@
  *   8601, byte[] is base64, null is null.
  * - Callbacks come with `user_data`, which is handed back to them, and `destroy`, which is called
  *   with it exactly once, after the last callback, also if the function that was given them fails;
- *   it may be NULL. They run on a thread of the library's own, in order, never inside a function
- *   that you call. They may call everything here, also functions that block, and must not throw or
+ *   it may be NULL. They run on a thread of the library's own, in order (a handler of events that
+ *   takes long is overtaken by the others), never inside a function that you call. They may call everything here, also functions that block, and must not throw or
  *   longjmp out.
  * - Threads. Unless a function says otherwise it may be called from any thread and any callback,
  *   and does not block.
@@ -50,7 +50,10 @@
 #define WITRPC_CLIENT_STATS_INIT { sizeof(witrpc_client_stats), 0, 0, 0, 0, 0, 0 }
 
 /** How a witrpc_server_stats begins. */
-#define WITRPC_SERVER_STATS_INIT { sizeof(witrpc_server_stats), 0, 0, 0, 0, 0, 0 }
+#define WITRPC_SERVER_STATS_INIT { sizeof(witrpc_server_stats), 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/** How a witrpc_subscription_stats begins. */
+#define WITRPC_SUBSCRIPTION_STATS_INIT { sizeof(witrpc_subscription_stats), 0, 0, 0, 0 }
 
 
 /**
@@ -277,6 +280,36 @@ typedef int32_t witrpc_backoff;
 #endif // __cplusplus
 
 /**
+ * What happens to events that come faster than they are taken, once their queue is full.
+ */
+enum witrpc_overflow
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * The events that have waited longest are dropped, and counted. The default of clients.
+   */
+  WITRPC_DROP_OLDEST = 0,
+  /**
+   * The event that has just come is dropped, and counted.
+   */
+  WITRPC_DROP_NEWEST = 1,
+  /**
+   * The connection is dropped, so that both ends know that something is missing. The default of
+   * servers.
+   */
+  WITRPC_DISCONNECT = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum witrpc_overflow witrpc_overflow;
+#else
+typedef int32_t witrpc_overflow;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
  * How arguments, results and event arguments travel. Numbers never change.
  */
 enum witrpc_codec
@@ -407,6 +440,12 @@ typedef struct witrpc_client witrpc_client;
  * clients from them; the options may be changed and freed afterwards. Any thread.
  */
 typedef struct witrpc_client_options witrpc_client_options;
+
+/**
+ * A connection that was authorised, or has ended. Borrowed: valid until the callback that was given
+ * it returns.
+ */
+typedef struct witrpc_connection witrpc_connection;
 
 /**
  * A contract: the methods, events and data types of a service. Immutable and shared: it may be
@@ -561,8 +600,8 @@ typedef struct witrpc_retry_info {
  *
  * All of them run on a thread of the library's own, one after the other and in the order in which
  * things happen, never inside a function that you call and never on an I/O thread. They may call
- * any function of this header, blocking ones too; while one runs, later ones wait. They must not
- * throw or longjmp out.
+ * any function of this header, blocking ones too; while one runs, later ones wait, and so do
+ * handlers of events. They must not throw or longjmp out.
  */
 typedef struct witrpc_client_callbacks {
   /**
@@ -622,11 +661,41 @@ typedef void (*witrpc_token_provider)(void *user_data, struct witrpc_token *answ
 typedef void (*witrpc_encoded_event_handler)(void *user_data,
                                              const struct witrpc_bytes *arguments,
                                              size_t count);
+ * A connection was authorised, and none of its calls has been read yet; or it has ended. Must not
+ * block: it runs on an I/O thread, for several connections at once.
+ */
+typedef void (*witrpc_on_connection)(void *user_data, const struct witrpc_connection *connection);
 
 /**
  * An event happened. `arguments` is a JSON array, borrowed until the callback returns.
  */
 typedef void (*witrpc_event_handler)(void *user_data, const struct witrpc_buffer *arguments);
+
+/**
+ * What a subscription has done and does. Set `struct_size` before it is filled.
+ */
+typedef struct witrpc_subscription_stats {
+  /**
+   * Size of this struct as the caller knows it, in bytes.
+   */
+  size_t struct_size;
+  /**
+   * Events that were handed to the handler, or would have been if they could have been read.
+   */
+  uint64_t delivered;
+  /**
+   * Events that were dropped because they came faster than the handler took them.
+   */
+  uint64_t dropped;
+  /**
+   * Events that wait now.
+   */
+  uint64_t waiting;
+  /**
+   * Events that did not reach the handler because their arguments do not fit the event's line.
+   */
+  uint64_t unreadable;
+} witrpc_subscription_stats;
 
 /**
  * What a server has done and does. Set `struct_size` before it is filled.
@@ -660,6 +729,15 @@ typedef struct witrpc_server_stats {
    * Answers held in memory now.
    */
   uint64_t held;
+  /**
+   * Events that were dropped because a client did not read as fast as they came, each counted for
+   * each such client.
+   */
+  uint64_t events_dropped;
+  /**
+   * Connections that were closed because their clients did not read their events.
+   */
+  uint64_t slow_clients_closed;
 } witrpc_server_stats;
 
 /**
@@ -1392,6 +1470,42 @@ int32_t witrpc_server_options_codec(struct witrpc_server_options *options,
                                     int32_t codec);
 
 /**
+ * Tells of connections: of each that was authorised, before its first call is read (the place to
+ * put it into groups), and of its end. Either function may be NULL. `destroy` (may be NULL) is
+ * called with `user_data` exactly once, after the last call, also when this function fails.
+ */
+int32_t witrpc_server_options_on_connection(struct witrpc_server_options *options,
+                                            witrpc_on_connection connected,
+                                            witrpc_on_connection disconnected,
+                                            void *user_data,
+                                            witrpc_destroy destroy);
+
+/**
+ * Writes the 16 bytes of the connection's id to `id`, by which it can be sent events.
+ */
+int32_t witrpc_connection_id(const struct witrpc_connection *connection, uint8_t *id);
+
+/**
+ * Who the client is, as the token validator said at the handshake; empty without one.
+ * NUL-terminated, valid until the callback returns; NULL for a bad handle.
+ */
+const char *witrpc_connection_principal(const struct witrpc_connection *connection);
+
+/**
+ * Address and port of the client, NUL-terminated, valid until the callback returns; NULL for a bad
+ * handle.
+ */
+const char *witrpc_connection_peer(const struct witrpc_connection *connection);
+
+/**
+ * Puts the connection into a group (its name NUL-terminated), until it ends. Nothing happens if it
+ * has. WITRPC_OVERLOADED if it is in 1,024 groups. Never blocks.
+ */
+int32_t witrpc_connection_join(const struct witrpc_connection *connection,
+                               const char *group,
+                               struct witrpc_error **error);
+
+/**
  * Reads a contract from its exchange form, the text of a *.witrpc.json file (described in
  * docs/contract-format.md). `size` in bytes.
  *
@@ -1519,8 +1633,13 @@ void witrpc_error_free(struct witrpc_error *error);
 /**
  * Calls `handler` for each event, in order, on the client's callback thread. `event` is a line
  * pasted from the C# interface, as "event Action<int> Progress" (or, where the contract lists it,
- * its name); `size` in bytes. Up to 1,024 events wait for a slow handler, then the oldest ones are
- * dropped and counted.
+ * its name); `size` in bytes.
+ *
+ * Handlers of a client run one after the other, in the order in which the events were raised, and
+ * in order with its other callbacks. A handler that blocks holds up its own events only: once it
+ * has run for 1 s (witrpc_client_options_handler_patience_ms) the others go on beside it, on
+ * another thread. Up to 65,536 events wait for it, then the oldest ones are dropped and counted
+ * (witrpc_client_options_event_queue). Types are those of the line, whatever the wire names.
  *
  * On success `*out` is a new handle, to be freed with witrpc_subscription_free. `destroy` (may be
  * NULL) is called with `user_data` exactly once, after the last event, also when this function
@@ -1552,10 +1671,51 @@ int32_t witrpc_service_subscribe(const struct witrpc_service *service,
 uint64_t witrpc_subscription_dropped(const struct witrpc_subscription *subscription);
 
 /**
+ * What a subscription has done and does. Set `stats->struct_size` first. Never blocks.
+ */
+int32_t witrpc_subscription_stats_get(const struct witrpc_subscription *subscription,
+                                      struct witrpc_subscription_stats *stats);
+
+/**
  * Ends a subscription: no event is delivered that has not begun to be. NULL and a freed one are
  * allowed. Never blocks; any thread, the handler itself too.
  */
 void witrpc_subscription_free(struct witrpc_subscription *subscription);
+
+/**
+ * Bounds of the queue of each subscription: events that may wait for its handler, bytes of their
+ * arguments (a single event may be larger), and what happens to those that do not fit
+ * (witrpc_overflow). Default 65,536, 64 MiB and WITRPC_DROP_OLDEST.
+ *
+ * With WITRPC_DISCONNECT the client drops its link; with automatic reconnection it comes back, and
+ * on_reconnected can fetch what is missing. WITRPC_INVALID_ARGUMENT for 0 and unknown policies.
+ */
+int32_t witrpc_client_options_event_queue(struct witrpc_client_options *options,
+                                          size_t max_events,
+                                          size_t max_bytes,
+                                          int32_t overflow);
+
+/**
+ * How long a handler of events may hold up the callbacks behind it, in ms. One that takes longer
+ * goes on by itself: its own events wait for it, everything else goes on in order beside it, so that
+ * then handlers of two subscriptions may run at the same time, on two threads.
+ *
+ * WITRPC_NO_TIMEOUT: no callback of a client ever runs beside another one, and a handler that blocks
+ * holds up all of them. Default 1,000.
+ */
+int32_t witrpc_client_options_handler_patience_ms(struct witrpc_client_options *options,
+                                                  uint64_t ms);
+
+/**
+ * Bounds of the queue of each connection: events that may wait for a client that does not read as
+ * fast as they come, their bytes (a single event may be larger), and what happens to those that do
+ * not fit (witrpc_overflow). Default 65,536, 16 MiB and WITRPC_DISCONNECT. Answers are never
+ * dropped. WITRPC_INVALID_ARGUMENT for 0 and unknown policies.
+ */
+int32_t witrpc_server_options_event_queue(struct witrpc_server_options *options,
+                                          size_t max_events,
+                                          size_t max_bytes,
+                                          int32_t overflow);
 
 /**
  * How the death of a libwitrpc server is noticed that the network does not tell of, a frozen process
@@ -1679,6 +1839,107 @@ const char *witrpc_request_type_argument(const struct witrpc_request *request,
                                          size_t index);
 
 /**
+ * Raises an event to one connection, by the 16 bytes of its id. As witrpc_server_raise; `*clients`
+ * (may be NULL) is 1 if it is connected, else 0, which is no error.
+ */
+int32_t witrpc_server_raise_to_connection(const struct witrpc_server *server,
+                                          const uint8_t *connection,
+                                          const char *contract,
+                                          const char *event,
+                                          const char *arguments,
+                                          size_t *clients,
+                                          struct witrpc_error **error);
+
+/**
+ * Raises an event to the connections that are in a group now (its name NUL-terminated). As
+ * witrpc_server_raise; `*clients` (may be NULL) is how many those are.
+ */
+int32_t witrpc_server_raise_to_group(const struct witrpc_server *server,
+                                     const char *group,
+                                     const char *contract,
+                                     const char *event,
+                                     const char *arguments,
+                                     size_t *clients,
+                                     struct witrpc_error **error);
+
+/**
+ * Raises an event to all connections of one principal (NUL-terminated), as the token validator named
+ * it at the handshake. As witrpc_server_raise; `*clients` (may be NULL) is how many those are.
+ */
+int32_t witrpc_server_raise_to_principal(const struct witrpc_server *server,
+                                         const char *principal,
+                                         const char *contract,
+                                         const char *event,
+                                         const char *arguments,
+                                         size_t *clients,
+                                         struct witrpc_error **error);
+
+/**
+ * Puts a connection (the 16 bytes of its id) into a group (NUL-terminated), until it ends. A
+ * connection that is gone is no error. A client that reconnects is in no group.
+ * WITRPC_OVERLOADED if it is in 1,024 groups. Never blocks.
+ */
+int32_t witrpc_server_group_add(const struct witrpc_server *server,
+                                const uint8_t *connection,
+                                const char *group,
+                                struct witrpc_error **error);
+
+/**
+ * Takes a connection out of a group, if it is in it. As witrpc_server_group_add.
+ */
+int32_t witrpc_server_group_remove(const struct witrpc_server *server,
+                                   const uint8_t *connection,
+                                   const char *group,
+                                   struct witrpc_error **error);
+
+/**
+ * Raises an event to the connection that the call came on, and to no other. As witrpc_request_raise.
+ */
+int32_t witrpc_request_raise_to_caller(const struct witrpc_request *request,
+                                       const char *event,
+                                       const char *arguments,
+                                       struct witrpc_error **error);
+
+/**
+ * Raises an event to all but the connection that the call came on. As witrpc_request_raise.
+ */
+int32_t witrpc_request_raise_to_others(const struct witrpc_request *request,
+                                       const char *event,
+                                       const char *arguments,
+                                       struct witrpc_error **error);
+
+/**
+ * Raises an event to the connections that are in a group now (its name NUL-terminated). As
+ * witrpc_request_raise.
+ */
+int32_t witrpc_request_raise_to_group(const struct witrpc_request *request,
+                                      const char *group,
+                                      const char *event,
+                                      const char *arguments,
+                                      struct witrpc_error **error);
+
+/**
+ * Writes the 16 bytes of the id of the connection that the call came on to `id`.
+ */
+int32_t witrpc_request_connection(const struct witrpc_request *request, uint8_t *id);
+
+/**
+ * Puts the connection that the call came on into a group (NUL-terminated), until it ends. Nothing
+ * happens if it has. WITRPC_OVERLOADED if it is in 1,024 groups. Never blocks.
+ */
+int32_t witrpc_request_join(const struct witrpc_request *request,
+                            const char *group,
+                            struct witrpc_error **error);
+
+/**
+ * Takes the connection that the call came on out of a group, if it is in it. As
+ * witrpc_request_join.
+ */
+int32_t witrpc_request_leave(const struct witrpc_request *request,
+                             const char *group,
+                             struct witrpc_error **error);
+
+/**
  * Name of the method, NUL-terminated, valid until the request is ended; NULL for a bad handle.
  */
 const char *witrpc_request_method(const struct witrpc_request *request);
@@ -1777,8 +2038,8 @@ int32_t witrpc_server_endpoint(const struct witrpc_server *server,
 
 /**
  * Raises an event to all clients that are connected and authorised. `contract` is the contract's
- * name, `event` a line or a listed name, `arguments` a JSON array, all NUL-terminated. Never
- * blocks.
+ * name, `event` a line or a listed name, `arguments` a JSON array, all NUL-terminated. What a client
+ * does not read at once waits for it: witrpc_server_options_event_queue. Never blocks.
  */
 int32_t witrpc_server_raise(const struct witrpc_server *server,
                             const char *contract,

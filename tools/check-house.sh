@@ -30,9 +30,13 @@ rule "codec/ imports contract/ and wire/ only" 'tokio|crate::(session|resilience
 rule "transport/ moves frames and nothing else" 'crate::(session|resilience|client|server|codec|contract)' "$core/transport"
 rule "client/ and server/ do not know each other" 'crate::server' "$core/client"
 rule "client/ and server/ do not know each other" 'crate::client' "$core/server"
-rule "rust-core/ knows no foreign-function room" 'witrpc_ffi|extern "C"|no_mangle' rust-core
-rule "unsafe is for ffi/ only" '(^|[^"a-z])unsafe (\{|fn|impl|trait|extern "C)' rust-core cli tests/conformance tests/chaos benches
+rule "the simulator knows no runtime, socket or clock" 'tokio|std::(net|time::(Instant|SystemTime))|Instant::now|SystemTime' tests/simulator/src
+rule "rust-core/ knows no foreign-function room" 'pyo3|witrpc_ffi|extern "C"|no_mangle' rust-core
+rule "unsafe is for ffi/ and the edge of python/ only" '(^|[^"a-z])unsafe (\{|fn|impl|trait|extern "C)' rust-core cli tests/conformance tests/chaos tests/simulator benches
 grep -q 'forbid(unsafe_code)' $core/lib.rs || { echo "rust-core must forbid unsafe code"; failed=1; }
+rule "python/ has unsafe for buffers and for what a fork must not touch only" 'unsafe' \
+  $(git ls-files 'python/src/*.rs' | grep -vE '/(buffer|process)\.rs$')
+rule "python/ stands on rust-core/, not on the C ABI" 'witrpc_ffi|witrpc-ffi' python/src
 # Every unsafe block of ffi/ says why (clippy enforces it); every pure room has its top comment.
 for file in $(git ls-files '*.rs' | grep -vE '/tests?/|/tests\.rs$|build\.rs'); do
   head -n 1 "$file" | grep -q '^//!' || { echo "$file: no top comment that says what it owns"; failed=1; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a make target needs, or says in one line what is missing.
-#   setup.sh build|test|bench
+#   setup.sh build|test|bench|python
 set -u
 need=$1
 missing=()
@@ -23,6 +23,11 @@ if [ "$need" = test ]; then
   want nm binutils
   want ip iproute2
   want iptables iptables
+fi
+if [ "$need" = python ] || [ "$need" = test ]; then
+  want python3 python3
+  # Debian has venv in a package of its own.
+  if has python3 && ! python3 -c 'import ensurepip, venv' 2>/dev/null; then missing+=(python3-venv); fi
 fi
 [ ${#missing[@]} -eq 0 ] && exit 0
 if has apt-get && [ "$(id -u)" = 0 ]; then

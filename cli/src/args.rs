@@ -61,7 +61,9 @@ Print each event as one JSON line, {\"event\":\"Progress\",\"args\":[42]}, until
 
   witrpc listen tcp://127.0.0.1:5100 Demo.IEcho 'event Action<int> Progress'
 
-Notes about the connection go to stderr; events raised while there is none are lost.";
+Events come in the order in which they were raised. Notes about the connection go to stderr; events \
+raised while there is none are lost, and so are the oldest of those that wait for an output that is too \
+slow: a note says how many.";
 
 const SERVE: &str = "\
 Serve the demo contract Demo.IEcho, for trying out clients. stdout gets one line \
@@ -212,6 +214,10 @@ pub(crate) struct ListenArgs {
     /// The C# lines of the events, as 'event Action<int> Progress'
     #[arg(value_name = "EVENT-LINE", required = true)]
     pub(crate) events: Vec<String>,
+
+    /// Events that wait for a slow output; of more, the oldest are lost, and a note says how many
+    #[arg(long, value_name = "N", default_value_t = 65_536)]
+    pub(crate) queue: usize,
 
     /// End after this many events
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]

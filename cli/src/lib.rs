@@ -38,7 +38,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> i32 {
     log::start(cli.verbose);
     let exit = match cli.command {
         Command::Call(args) => on_this_thread(|| call::run(*args)),
-        Command::Listen(args) => on_this_thread(|| listen::run(*args)),
+        Command::Listen(args) => beside_a_connection(|| listen::run(*args)),
         Command::Serve(args) => on_all_cores(|| serve::run(*args)),
     };
     exit.code()
@@ -47,6 +47,13 @@ pub fn run(args: impl Iterator<Item = OsString>) -> i32 {
 /// One connection needs no second thread.
 fn on_this_thread<F: Future<Output = Exit>>(work: impl FnOnce() -> F) -> Exit {
     drive(tokio::runtime::Builder::new_current_thread(), work)
+}
+
+/// The connection is read also while the output takes nothing.
+fn beside_a_connection<F: Future<Output = Exit>>(work: impl FnOnce() -> F) -> Exit {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(1);
+    drive(builder, work)
 }
 
 fn on_all_cores<F: Future<Output = Exit>>(work: impl FnOnce() -> F) -> Exit {

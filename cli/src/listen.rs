@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use witrpc::client::{Client, EventArgs, Subscription};
+use witrpc::client::{Client, EventArgs};
 use witrpc::resilience::engine::State;
 use witrpc::resilience::reconnect::ReconnectOptions;
-use witrpc::{Error, ErrorCode};
+use witrpc::{Error, ErrorCode, EventQueueOptions};
 
 use crate::args::ListenArgs;
 use crate::exit::Exit;
@@ -29,25 +29,20 @@ pub(crate) async fn run(mut args: ListenArgs) -> Exit {
     }
 }
 
-/// What there is to tell, in order.
+/// What there is to tell besides events.
 enum News {
-    Event(Box<EventArgs>),
     Reconnecting(u32, Duration),
     Reconnected,
     State(State),
 }
 
-/// Events that may wait for the output.
-const WAITING: usize = 1024;
-
 async fn listen(args: &ListenArgs) -> Result<Exit, Failure> {
     let contract = args.client.open_contract()?;
-    let (sender, mut news) = mpsc::channel(WAITING);
-    // Callbacks have a thread of their own, which may wait; what does not fit meanwhile is counted.
-    let tell = |sender: &mpsc::Sender<News>| {
+    let (sender, mut news) = mpsc::unbounded_channel();
+    let tell = |sender: &mpsc::UnboundedSender<News>| {
         let sender = sender.clone();
         move |what| {
-            let _ = sender.blocking_send(what);
+            let _ = sender.send(what);
         }
     };
     let (reconnecting, reconnected, changed) = (tell(&sender), tell(&sender), tell(&sender));
@@ -59,14 +54,14 @@ async fn listen(args: &ListenArgs) -> Result<Exit, Failure> {
         .on_state_changed(move |state| changed(News::State(state)))
         .build()?;
     let service = client.service_of(contract);
-    let subscriptions = args
-        .events
-        .iter()
-        .map(|line| {
-            let tell = tell(&sender);
-            service.on_event(line, move |event| tell(News::Event(Box::new(event))))
-        })
-        .collect::<Result<Vec<Subscription>, _>>()?;
+    // One subscription to all of them, so that they keep their order.
+    let mut events = service
+        .subscribe(args.events.iter().map(String::as_str))?
+        .queue(EventQueueOptions {
+            max_events: args.queue,
+            ..EventQueueOptions::client()
+        })?
+        .stream();
     let mut signals =
         Signals::new().map_err(|e| Error::new(ErrorCode::Internal, format!("no signals: {e}")))?;
     let mut connecting = std::pin::pin!(client.connect());
@@ -82,25 +77,27 @@ async fn listen(args: &ListenArgs) -> Result<Exit, Failure> {
                 output::note(&format!("listening at {}", args.client.endpoint));
                 continue;
             }
-            what = news.recv() => what,
-        };
-        match what {
-            Some(News::Event(event)) => {
-                if !print(&event) {
-                    return Ok(Exit::Internal);
-                }
-                let lost: u64 = subscriptions.iter().map(Subscription::dropped).sum();
+            // Before the news that the connection is gone: what came is told.
+            Some(event) = events.next() => {
+                let lost = events.dropped();
                 if lost > dropped {
                     output::note(&format!(
                         "the output is too slow: {lost} events are lost so far"
                     ));
                     dropped = lost;
                 }
+                if !print(&event) {
+                    return Ok(Exit::Internal);
+                }
                 left = left.map(|left| left - 1);
                 if left == Some(0) {
                     return Ok(Exit::Ok);
                 }
+                continue;
             }
+            what = news.recv() => what,
+        };
+        match what {
             Some(News::Reconnecting(attempt, delay)) => {
                 let cause = client.last_failure().map(|e| format!(" ({e})"));
                 output::note(&format!(

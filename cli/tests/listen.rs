@@ -54,6 +54,75 @@ fn events_are_json_lines() {
 }
 
 #[test]
+fn events_of_several_kinds_keep_their_order() {
+    let server = serve(&[]);
+    let (listener, _notes) = listen(
+        &server.endpoint,
+        &[
+            "event Action<Demo.Person, string> PersonChanged",
+            "event Action Nothing",
+            PROGRESS,
+            "--count",
+            "60",
+        ],
+    );
+    for n in 0..20 {
+        for args in [
+            &["void RaiseProgress(int)", &n.to_string()][..],
+            &["void RaiseNothing()"],
+            &["void RaiseNull()"],
+        ] {
+            assert_eq!(call(&server.endpoint, args).code, 0);
+        }
+    }
+    let ended = listener.ended();
+    let expected: Vec<_> = (0..20)
+        .flat_map(|n| {
+            [
+                format!("{{\"event\":\"Progress\",\"args\":[{n}]}}"),
+                "{\"event\":\"Nothing\",\"args\":[]}".to_owned(),
+                "{\"event\":\"PersonChanged\",\"args\":[null,null]}".to_owned(),
+            ]
+        })
+        .collect();
+    assert_eq!(ended.stdout.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn what_a_slow_output_loses_is_counted() {
+    const RAISED: usize = 20_000;
+    let server = serve(&[]);
+    let (mut listener, notes) = listen(&server.endpoint, &[PROGRESS, "--queue", "100"]);
+    // Nobody reads what it prints meanwhile: more than fits into a pipe and the queue.
+    let raised = call(
+        &server.endpoint,
+        &["void RaiseMany(int)", &RAISED.to_string()],
+    );
+    assert_eq!(raised.code, 0);
+    let stdout = listener.child.stdout.take().unwrap();
+    let mut seen: Vec<usize> = Vec::new();
+    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        let number = line
+            .strip_prefix("{\"event\":\"Progress\",\"args\":[")
+            .unwrap();
+        seen.push(number.trim_end_matches("]}").parse().unwrap());
+        if seen.last() == Some(&(RAISED - 1)) {
+            listener.signal("INT");
+        }
+    }
+    assert!(seen.is_sorted_by(|a, b| a < b), "out of order");
+    let lost = notes
+        .lines()
+        .map_while(Result::ok)
+        .filter_map(|note| {
+            let count = note.split_once("too slow: ")?.1.split_once(" events")?.0;
+            count.parse::<usize>().ok()
+        })
+        .last();
+    assert_eq!(seen.len() + lost.unwrap(), RAISED);
+}
+
+#[test]
 fn it_comes_back_after_an_outage() {
     let server = serve(&[]);
     let (listener, mut notes) = listen(

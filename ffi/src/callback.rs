@@ -19,7 +19,8 @@ pub(crate) struct UserData {
 // SAFETY: the header demands that user data may be used from the library's threads; the pointer
 // itself is never looked behind.
 unsafe impl Send for UserData {}
-// SAFETY: as above; callbacks of one client never run at the same time.
+// SAFETY: as above; the calls of one callback never run at the same time, but where the header says
+// that they may.
 unsafe impl Sync for UserData {}
 
 impl UserData {

@@ -18,6 +18,7 @@ use crate::callback::{UserData, witrpc_destroy};
 use crate::client_security::Token;
 use crate::client_tls::ClientTls;
 use crate::error::{ErrorObject, witrpc_error};
+use crate::event_options::ClientEvents;
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
 use crate::naming::Naming;
@@ -76,8 +77,8 @@ pub struct witrpc_retry_info {
 ///
 /// All of them run on a thread of the library's own, one after the other and in the order in which
 /// things happen, never inside a function that you call and never on an I/O thread. They may call
-/// any function of this header, blocking ones too; while one runs, later ones wait. They must not
-/// throw or longjmp out.
+/// any function of this header, blocking ones too; while one runs, later ones wait, and so do
+/// handlers of events. They must not throw or longjmp out.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct witrpc_client_callbacks {
@@ -133,6 +134,7 @@ pub(crate) struct Options {
     pub(crate) keep_alive: Option<KeepAliveOptions>,
     reconnect: Option<ReconnectOptions>,
     retry: Option<RetryPolicy>,
+    pub(crate) events: ClientEvents,
     callbacks: Option<Arc<Callbacks>>,
 }
 
@@ -251,6 +253,7 @@ impl Options {
             keep_alive: Some(KeepAliveOptions::default()),
             reconnect: None,
             retry: None,
+            events: ClientEvents::default(),
             callbacks: None,
         }
     }
@@ -277,6 +280,7 @@ impl ClientOptionsObject {
             .type_names(options.naming.form)
             .encryption(options.encryption);
         builder = options.token.install(builder);
+        builder = options.events.install(builder);
         if let Some(limit) = options.connect_timeout {
             builder = builder.connect_timeout(limit);
         }

@@ -54,7 +54,7 @@ pub unsafe extern "C" fn witrpc_service_subscribe_encoded(
                 // outlive the call.
                 function(user_data.pointer(), lent.as_ptr(), lent.len());
             })?;
-            guard::give(out, SubscriptionObject(subscription))
+            guard::give(out, SubscriptionObject::of_blobs(subscription))
         }) as i32
     }
 }
@@ -137,7 +137,8 @@ pub unsafe extern "C" fn witrpc_server_raise_encoded(
                 .into_iter()
                 .map(Bytes::copy_from_slice)
                 .collect();
-            Ok(object.publisher.raise_blobs(contract, event, &blobs)?)
+            object.publisher.raise_blobs(contract, event, &blobs)?;
+            Ok(())
         }) as i32
     }
 }

@@ -54,7 +54,7 @@ impl Reply {
 pub(crate) type Answer = Result<Reply, Fault>;
 
 pub(crate) struct RequestObject {
-    context: CallContext,
+    pub(crate) context: CallContext,
     method: CString,
     pub(crate) type_arguments: Vec<CString>,
     arguments: Arguments,
@@ -162,12 +162,7 @@ pub unsafe extern "C" fn witrpc_request_invocation_id(
     unsafe {
         guard::run::<RequestObject>(request, std::ptr::null_mut(), || {
             let request = handle::get::<RequestObject>(request)?;
-            if id.is_null() {
-                return Err(Error::invalid_argument("id is NULL").into());
-            }
-            let bytes = request.context.invocation_id().into_bytes();
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), id, bytes.len());
-            Ok(())
+            text::give_id(request.context.invocation_id(), id)
         }) as i32
     }
 }
@@ -295,10 +290,9 @@ pub unsafe extern "C" fn witrpc_request_raise(
             let event = text::terminated(event, "event")?;
             let arguments = text::terminated(arguments, "arguments")?;
             let contract = object.context.method().contract_name();
-            Ok(object
-                .context
-                .publisher()
-                .raise_json(contract, event, arguments)?)
+            let publisher = object.context.publisher();
+            publisher.raise_json(contract, event, arguments)?;
+            Ok(())
         }) as i32
     }
 }

@@ -39,6 +39,11 @@ pub struct witrpc_server_stats {
     pub attached: u64,
     /// Answers held in memory now.
     pub held: u64,
+    /// Events that were dropped because a client did not read as fast as they came, each counted for
+    /// each such client.
+    pub events_dropped: u64,
+    /// Connections that were closed because their clients did not read their events.
+    pub slow_clients_closed: u64,
 }
 
 pub(crate) struct ServerObject {
@@ -120,8 +125,8 @@ pub unsafe extern "C" fn witrpc_server_endpoint(
 }
 
 /// Raises an event to all clients that are connected and authorised. `contract` is the contract's
-/// name, `event` a line or a listed name, `arguments` a JSON array, all NUL-terminated. Never
-/// blocks.
+/// name, `event` a line or a listed name, `arguments` a JSON array, all NUL-terminated. What a client
+/// does not read at once waits for it: witrpc_server_options_event_queue. Never blocks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn witrpc_server_raise(
     server: *const witrpc_server,
@@ -136,7 +141,8 @@ pub unsafe extern "C" fn witrpc_server_raise(
             let contract = text::terminated(contract, "contract")?;
             let event = text::terminated(event, "event")?;
             let arguments = text::terminated(arguments, "arguments")?;
-            Ok(object.publisher.raise_json(contract, event, arguments)?)
+            object.publisher.raise_json(contract, event, arguments)?;
+            Ok(())
         })
     }
 }
@@ -165,6 +171,8 @@ pub unsafe extern "C" fn witrpc_server_stats_get(
                 replayed: now.dedup.replayed,
                 attached: now.dedup.attached,
                 held: now.dedup.done as u64,
+                events_dropped: now.events_dropped,
+                slow_clients_closed: now.slow_clients_closed,
             };
             guard::fill(stats, filled)
         })

@@ -23,6 +23,7 @@ use crate::callback::{UserData, witrpc_destroy};
 use crate::client_options::limit;
 use crate::contract::{ContractObject, witrpc_contract};
 use crate::error::witrpc_error;
+use crate::event_options::ServerEvents;
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
 use crate::request::{Answer, Arguments, Reply, RequestObject, witrpc_request};
@@ -89,6 +90,7 @@ pub(crate) struct Options {
     pub(crate) limits: ServerLimits,
     dedup: DedupOptions,
     strong_event_types: bool,
+    pub(crate) events: ServerEvents,
     pub(crate) tls: Option<ServerTls>,
     socket: SocketOptions,
     websocket: WebSocketOptions,
@@ -194,6 +196,7 @@ impl ServerOptionsObject {
             builder = builder.service(implementation.into_service());
         }
         builder = options.access.install(builder);
+        builder = options.events.install(builder);
         if let Some(trace) = options.trace {
             builder = builder.on_execute(move |execution| trace.tell(execution));
         }
@@ -361,6 +364,7 @@ pub unsafe extern "C" fn witrpc_server_options_new(
                 limits: ServerLimits::default(),
                 dedup: DedupOptions::default(),
                 strong_event_types: false,
+                events: ServerEvents::default(),
                 tls: None,
                 socket: SocketOptions::default(),
                 websocket: WebSocketOptions::default(),
@@ -380,6 +384,7 @@ pub extern "C" fn witrpc_server_options_free(options: *mut witrpc_server_options
     });
 }
 
+/// Changes options; gives the status.
 pub(crate) fn change(
     options: *mut witrpc_server_options,
     f: impl FnOnce(&mut Options) -> Result<(), Failure>,

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString, c_char};
 
+use uuid::Uuid;
 use witrpc_core::Error;
 
 use crate::guard::Failure;
@@ -52,6 +53,20 @@ fn utf8<'a>(bytes: &'a [u8], what: &str) -> Result<&'a str, Failure> {
     std::str::from_utf8(bytes).map_err(|e| {
         Error::invalid_argument(format!("{what} is not UTF-8 at byte {}", e.valid_up_to())).into()
     })
+}
+
+/// Writes the 16 bytes of an id, in the order in which a UUID is printed.
+///
+/// # Safety
+/// `out` must be NULL or have room for 16 bytes.
+pub(crate) unsafe fn give_id(id: Uuid, out: *mut u8) -> Result<(), Failure> {
+    if out.is_null() {
+        return Err(Error::invalid_argument("id is NULL").into());
+    }
+    let bytes = id.into_bytes();
+    // SAFETY: not null, and the caller vouches for the room.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), out, bytes.len()) };
+    Ok(())
 }
 
 /// Text for the caller. What C can't hold, a NUL within it, is shown as U+FFFD.

@@ -8,6 +8,9 @@ pub mod codec;
 pub mod contract;
 pub mod dispatcher;
 mod error;
+mod event_queue;
+#[doc(hidden)]
+pub mod mutant;
 pub mod resilience;
 pub mod runtime;
 pub mod security;
@@ -20,3 +23,4 @@ pub mod wire;
 
 pub use arguments::{FromArguments, IntoArguments};
 pub use error::{Error, ErrorCode, OUTCOME_UNKNOWN_TEXT, Outcome, Result};
+pub use event_queue::{EventQueueOptions, Overflow};

@@ -2,7 +2,8 @@
 #include "fixture.h"
 
 static const char contract_text[] =
-    "{\"contract\": \"Demo.IPeople\", \"assembly\": \"Demo\", \"defaults\": {\"memorypack\": \"object\","
+    "{\"contract\": \"Demo.IPeople\", \"assembly\": \"Demo\", \"defaults\": {\"memorypack\": "
+    "\"object\","
     "\"messagepack\": \"keys\", \"protobuf\": \"fields\"}, \"types\": ["
     "{\"enum\": \"Demo.Color\", \"values\": {\"Red\": 1, \"Green\": 2}},"
     "{\"class\": \"Demo.Person\", \"members\": [\"string Name\", \"int Age\", \"Demo.Color Likes\","
@@ -20,8 +21,8 @@ static void handle_older(void *user_data, witrpc_request *request) {
   char name[64], tail[256], result[512], event[544];
   int age = 0, years = 0;
   atomic_fetch_add(&executions, 1);
-  if (sscanf(witrpc_request_arguments(request),
-             "[{\"Name\":%63[^,],\"Age\":%d,%255[^}]},%d]", name, &age, tail, &years) != 4) {
+  if (sscanf(witrpc_request_arguments(request), "[{\"Name\":%63[^,],\"Age\":%d,%255[^}]},%d]", name,
+             &age, tail, &years) != 4) {
     witrpc_request_fail(request, witrpc_request_arguments(request), NULL);
     return;
   }

@@ -16,6 +16,7 @@ static void never_completion(void *u, int32_t s, const witrpc_buffer *r, const w
   (void)u, (void)s, (void)r, (void)e;
 }
 static void never_done(void *u, int32_t s, const witrpc_error *e) { (void)u, (void)s, (void)e; }
+static void never_connection(void *u, const witrpc_connection *c) { (void)u, (void)c; }
 static void never_event(void *u, const witrpc_buffer *a) { (void)u, (void)a; }
 static void never_encoded(void *u, const witrpc_bytes *a, size_t n) { (void)u, (void)a, (void)n; }
 static void never_handler(void *u, witrpc_request *r) {
@@ -84,6 +85,8 @@ static void client_option_functions(void *h) {
   INVALID(witrpc_client_options_max_frame(h, 1));
   INVALID(witrpc_client_options_queue_limits(h, 1, 1));
   INVALID(witrpc_client_options_max_in_flight(h, 1));
+  INVALID(witrpc_client_options_event_queue(h, 1, 1, WITRPC_DROP_NEWEST));
+  INVALID(witrpc_client_options_handler_patience_ms(h, 1));
   INVALID(witrpc_client_options_keepalive(h, 1, 1, 1));
   INVALID(witrpc_client_options_ping(h, 1, 1));
   INVALID(witrpc_client_options_user_timeout_ms(h, 1));
@@ -155,6 +158,12 @@ static void server_functions(void *h) {
   INVALID(witrpc_server_endpoint(h, 0, &text));
   INVALID(witrpc_server_raise(h, "C", "E", "[]", NULL));
   INVALID(witrpc_server_raise_encoded(h, "C", "E", NULL, 0, NULL));
+  const uint8_t *id = (const uint8_t *)"0123456789abcdef";
+  INVALID(witrpc_server_raise_to_connection(h, id, "C", "E", "[]", NULL, NULL));
+  INVALID(witrpc_server_raise_to_group(h, "G", "C", "E", "[]", NULL, NULL));
+  INVALID(witrpc_server_raise_to_principal(h, "P", "C", "E", "[]", NULL, NULL));
+  INVALID(witrpc_server_group_add(h, id, "G", NULL));
+  INVALID(witrpc_server_group_remove(h, id, "G", NULL));
   INVALID(witrpc_server_stats_get(h, &stats));
   INVALID(witrpc_server_stop(h, 10));
   witrpc_server_free(h);
@@ -170,7 +179,9 @@ static void server_option_functions(void *h) {
   INVALID(witrpc_server_options_validator(h, never_validator, NULL, count_destroy));
   INVALID(witrpc_server_options_validator_async(h, never_check, NULL, count_destroy));
   INVALID(witrpc_server_options_on_execute(h, never_execute, NULL, count_destroy));
-  CHECK(destroys == 3);
+  INVALID(witrpc_server_options_on_connection(h, never_connection, NULL, NULL, count_destroy));
+  CHECK(destroys == 4);
+  INVALID(witrpc_server_options_event_queue(h, 1, 1, WITRPC_DROP_NEWEST));
   INVALID(witrpc_server_options_codec(h, WITRPC_CODEC_JSON));
   INVALID(witrpc_server_options_keepalive(h, 1, 1, 1));
   INVALID(witrpc_server_options_user_timeout_ms(h, 1));
@@ -218,7 +229,9 @@ static void other_functions(void *h) {
   witrpc_call_options_free(h);
   INVALID(witrpc_call_cancel(h));
   witrpc_call_free(h);
+  witrpc_subscription_stats stats = WITRPC_SUBSCRIPTION_STATS_INIT;
   CHECK(witrpc_subscription_dropped(h) == 0);
+  INVALID(witrpc_subscription_stats_get(h, &stats));
   witrpc_subscription_free(h);
   INVALID(witrpc_token_answer(h, "t", 1));
   INVALID(witrpc_token_fail(h, "no"));
@@ -254,7 +267,16 @@ static void other_functions(void *h) {
   CHECK(witrpc_request_argument_count(h) == 0);
   CHECK(witrpc_request_argument(h, 0, &size) == NULL && size == 0);
   INVALID(witrpc_request_raise(h, "event Action E", "[]", NULL));
+  INVALID(witrpc_request_raise_to_caller(h, "event Action E", "[]", NULL));
+  INVALID(witrpc_request_raise_to_others(h, "event Action E", "[]", NULL));
+  INVALID(witrpc_request_raise_to_group(h, "G", "event Action E", "[]", NULL));
+  INVALID(witrpc_request_connection(h, id));
+  INVALID(witrpc_request_join(h, "G", NULL));
+  INVALID(witrpc_request_leave(h, "G", NULL));
   witrpc_request_free(h);
+  INVALID(witrpc_connection_id(h, id));
+  CHECK(witrpc_connection_principal(h) == NULL && witrpc_connection_peer(h) == NULL);
+  INVALID(witrpc_connection_join(h, "G", NULL));
 }
 
 static void all_functions(void *h) {
@@ -455,6 +477,15 @@ static void missing_arguments(void) {
   WRONG(witrpc_server_raise(server, NULL, NULL, NULL, NULL));
   WRONG(witrpc_server_raise_encoded(server, "Demo.ITest", "event Action E", NULL, 1, NULL));
   WRONG(witrpc_server_stats_get(server, NULL));
+  WRONG(witrpc_server_raise_to_connection(server, NULL, "Demo.ITest", "event Action E", "[]", NULL,
+                                          NULL));
+  WRONG(
+      witrpc_server_raise_to_group(server, NULL, "Demo.ITest", "event Action E", "[]", NULL, NULL));
+  WRONG(witrpc_server_raise_to_principal(server, NULL, "Demo.ITest", "event Action E", "[]", NULL,
+                                         NULL));
+  WRONG(witrpc_server_group_add(server, NULL, "G", NULL));
+  WRONG(witrpc_server_group_add(server, (const uint8_t *)"0123456789abcdef", NULL, NULL));
+  WRONG(witrpc_server_group_remove(server, NULL, "G", NULL));
   CHECK(witrpc_client_state(client) == WITRPC_CONNECTED);
   witrpc_server_options_free(server_options);
   witrpc_implementation_free(implementation);

@@ -16,6 +16,7 @@ use super::retry::RetryPolicy;
 use super::token::TokenSource;
 use crate::codec::Codec;
 use crate::error::{Error, Result};
+use crate::event_queue::EventQueueOptions;
 use crate::resilience::engine::{Engine, EngineOptions, State};
 use crate::resilience::reconnect::ReconnectOptions;
 use crate::session::KeepAliveOptions;
@@ -23,6 +24,10 @@ use crate::token_file::TokenFile;
 use crate::transport::tls::TlsClientOptions;
 use crate::transport::{Endpoint, SocketOptions, TransportOptions, WebSocketOptions};
 use crate::wire::DEFAULT_MAX_FRAME;
+
+/// How long a handler of events may hold up other callbacks: longer than one takes that does not
+/// block, also on a machine that is busy, because then the order over several subscriptions ends.
+const DEFAULT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Builds a [`Client`]. Everything has a default but the endpoint; wrong values are told by
 /// [`build`](Self::build).
@@ -42,6 +47,8 @@ pub struct ClientBuilder {
     tls: TlsClientOptions,
     max_frame: usize,
     retry: Option<RetryPolicy>,
+    event_queue: EventQueueOptions,
+    handler_patience: Option<Duration>,
     callbacks: Callbacks,
     runtime: Option<Handle>,
     seed: Option<[u8; 32]>,
@@ -69,6 +76,8 @@ impl ClientBuilder {
             tls: TlsClientOptions::default(),
             max_frame: DEFAULT_MAX_FRAME,
             retry: None,
+            event_queue: EventQueueOptions::client(),
+            handler_patience: Some(DEFAULT_PATIENCE),
             callbacks: Callbacks::default(),
             runtime: None,
             seed: None,
@@ -236,6 +245,26 @@ impl ClientBuilder {
         self
     }
 
+    /// Bounds of the queue of each subscription to events, and what happens to events that come
+    /// faster than they are taken. Default [`EventQueueOptions::client`]. Subscriptions may have
+    /// [their own](super::SubscribeBuilder::queue).
+    ///
+    /// With [`Overflow::Disconnect`](crate::Overflow::Disconnect) the client drops its link: it
+    /// reconnects if it does so by itself, and `on_reconnected` can fetch what is missing.
+    pub fn event_queue(mut self, options: EventQueueOptions) -> Self {
+        self.event_queue = options;
+        self
+    }
+
+    /// How long a handler of events may hold up the callbacks behind it. One that takes longer goes
+    /// on by itself: its own events wait for it, everything else goes on in order beside it, so that
+    /// then handlers of two subscriptions may run at the same time. `None`: no callback ever runs
+    /// beside another one, and a handler that blocks holds up all of them. Default 1 s.
+    pub fn handler_patience(mut self, limit: Option<Duration>) -> Self {
+        self.handler_patience = limit;
+        self
+    }
+
     /// Called before the wait that precedes each attempt to reconnect, with the number of the
     /// attempt (from 1) and the delay that follows.
     pub fn on_reconnecting(mut self, f: impl Fn(u32, Duration) + Send + Sync + 'static) -> Self {
@@ -305,6 +334,7 @@ impl ClientBuilder {
         let mut callbacks = self.callbacks;
         let policy = self.retry.unwrap_or_else(RetryPolicy::off);
         policy.check()?;
+        self.event_queue.check()?;
         engine.retry = policy.engine_options();
         callbacks.retryable = policy.predicate();
         for (name, value) in [
@@ -353,6 +383,8 @@ impl ClientBuilder {
                 ..TransportOptions::default()
             },
             key: self.encryption.then(KeyPair::default),
+            event_queue: self.event_queue,
+            handler_patience: self.handler_patience,
         };
         let engine = Engine::new(engine, seed);
         let driver = Driver::start(engine, options, token, callbacks, runtime);

@@ -5,7 +5,7 @@
 //! socket itself, unless the reading task is about to (then many calls share one write).
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
@@ -18,6 +18,7 @@ use super::key::KeyPair;
 use super::token::TokenSource;
 use crate::dispatcher::Dispatcher;
 use crate::error::Error;
+use crate::event_queue::EventQueueOptions;
 use crate::resilience::engine::{
     Action, Answer, CallKey, CallSpec, Engine, LinkId, Loss, Notification, State,
 };
@@ -39,6 +40,10 @@ pub(super) struct DriverOptions {
     pub(super) transport: TransportOptions,
     /// For links that are encrypted.
     pub(super) key: Option<KeyPair>,
+    /// Of subscriptions that ask for nothing else.
+    pub(super) event_queue: EventQueueOptions,
+    /// How long a handler of events may hold up other callbacks; `None` = for ever.
+    pub(super) handler_patience: Option<Duration>,
 }
 
 /// One client, shared by its handles and tasks.
@@ -109,6 +114,8 @@ impl Driver {
         callbacks: Callbacks,
         runtime: Handle,
     ) -> Arc<Self> {
+        let dispatcher = Dispatcher::new(options.handler_patience);
+        let subscriptions = Subscriptions::new(dispatcher.clone(), options.event_queue);
         let origin = Instant::now();
         let timer = Arc::new(Notify::new());
         let driver = Arc::new(Self {
@@ -128,8 +135,8 @@ impl Driver {
             options,
             timer,
             state: watch::Sender::new(State::Disconnected),
-            dispatcher: Dispatcher::default(),
-            subscriptions: Subscriptions::default(),
+            dispatcher,
+            subscriptions,
         });
         driver.runtime.spawn(driver.clone().keep_time());
         driver
@@ -242,7 +249,9 @@ impl Driver {
                     }
                 }
                 Action::Notify(Notification::Event(request)) => {
-                    self.subscriptions.deliver(&self.dispatcher, *request);
+                    if let Err(overflow) = self.subscriptions.deliver(*request) {
+                        core.abandon_link(self.now(), overflow);
+                    }
                 }
                 Action::Notify(notification) => {
                     state_changed |= matches!(notification, Notification::StateChanged(_));
@@ -449,6 +458,24 @@ impl Driver {
 }
 
 impl Core {
+    /// Drops the present link for a reason of our own; it counts as lost.
+    fn abandon_link(&mut self, now: Time, reason: Error) {
+        let Some(id) = self.engine.open_link() else {
+            return;
+        };
+        let Some(mut io) = self.take_link(id) else {
+            return;
+        };
+        let unsent = io.writer.as_mut().map_or(0, |writer| {
+            let unsent = writer.unsent();
+            writer.farewell("Client disconnecting");
+            unsent
+        });
+        io.task.abort();
+        self.engine
+            .link_lost(now, id, Loss::Dropped(reason), unsent);
+    }
+
     fn take_link(&mut self, link: LinkId) -> Option<LinkIo> {
         let at = self.links.iter().position(|io| io.id == link)?;
         Some(self.links.remove(at))

@@ -1,232 +1,315 @@
-//! Events from the server to whoever subscribed: in order, each subscriber behind a bounded queue
+//! Events from the server to whoever subscribed: in order, each subscription behind a bounded queue
 //! of its own.
 //!
 //! Owns the subscriptions and the queues. Subscribing is local (WitRPC sends every event to every
 //! client), so subscriptions survive reconnections by themselves.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
 
+use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::Notify;
 
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::{Dispatcher, Lane, Ticket};
+use crate::error::{Error, ErrorCode};
+use crate::event_queue::{EventQueue, EventQueueOptions, Push};
 use crate::wire::Request;
 
-/// Events that wait for their subscriber, unless it asked for another number.
-pub const DEFAULT_EVENT_QUEUE: usize = 1024;
-
-type Handler = Box<dyn Fn(Arc<Request>) + Send + Sync>;
-
-/// Who gets the events of a subscription.
-enum Sink {
-    /// A callback, run by the dispatcher.
-    Handler(Handler),
-    /// A task that asks for the next one.
-    Stream(Notify),
+/// An event that a subscription is interested in.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Topic {
+    pub(super) contract_id: i64,
+    pub(super) name: Arc<str>,
 }
 
-struct Queue {
-    waiting: VecDeque<Arc<Request>>,
-    /// A job that empties the queue is under way.
-    scheduled: bool,
+/// An event that arrived for a subscription.
+pub(super) struct Arrival {
+    /// Which of the subscription's topics.
+    pub(super) topic: usize,
+    pub(super) request: Arc<Request>,
+    /// Of the job that hands it to the handler; 0 for streams.
+    ticket: Ticket,
+}
+
+type Handler = Box<dyn Fn(Arrival) + Send + Sync>;
+
+/// What a subscription has done and does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SubscriptionStats {
+    /// Events that were handed to the handler, or taken from the stream.
+    pub delivered: u64,
+    /// Events that were dropped because they came faster than they were taken.
+    pub dropped: u64,
+    /// Events that wait now.
+    pub waiting: usize,
+    /// Times that the handler panicked; the event counts as delivered.
+    pub panics: u64,
+}
+
+struct State {
+    queue: EventQueue<Arrival>,
+    delivered: u64,
+    panics: u64,
     closed: bool,
+    /// Of the task that waits for the stream.
+    waker: Option<Waker>,
 }
 
-pub(super) struct Subscriber {
-    contract_id: i64,
-    capacity: usize,
-    queue: Mutex<Queue>,
-    dropped: AtomicU64,
-    sink: Sink,
+struct Subscriber {
+    topics: Vec<Topic>,
+    state: Mutex<State>,
+    /// `None` for streams.
+    handler: Option<Handler>,
+    lane: Lane,
+    dispatcher: Dispatcher,
 }
 
 #[derive(Default)]
 struct Registry {
-    by_event: HashMap<Arc<str>, Vec<Arc<Subscriber>>>,
+    /// By the name of the event; with the subscriber's number of the topic.
+    by_event: HashMap<Arc<str>, Vec<(usize, Arc<Subscriber>)>>,
     closed: bool,
 }
 
 /// The subscriptions of one client.
-#[derive(Default, Clone)]
-pub(super) struct Subscriptions(Arc<RwLock<Registry>>);
+#[derive(Clone)]
+pub(super) struct Subscriptions {
+    registry: Arc<RwLock<Registry>>,
+    dispatcher: Dispatcher,
+    /// For subscriptions that ask for nothing else.
+    pub(super) queue: EventQueueOptions,
+}
 
 /// Keeps a subscription alive; dropping it ends it. A callback that is running then still ends.
 #[must_use = "dropping it ends the subscription"]
 pub struct Subscription {
     registry: Weak<RwLock<Registry>>,
-    event: Arc<str>,
-    pub(super) subscriber: Arc<Subscriber>,
+    subscriber: Arc<Subscriber>,
 }
 
 impl Subscription {
-    /// Events that were dropped because the subscriber was too slow: the oldest ones.
+    /// Events that were dropped because they came faster than they were taken.
     pub fn dropped(&self) -> u64 {
-        self.subscriber.dropped.load(Ordering::Relaxed)
+        self.stats().dropped
     }
 
-    /// The next event; `None` once the subscription has ended. For streams only.
-    pub(super) async fn next(&self) -> Option<Arc<Request>> {
-        let Sink::Stream(arrived) = &self.subscriber.sink else {
-            return None;
-        };
-        loop {
-            {
-                let mut queue = self.subscriber.queue.lock();
-                if let Some(request) = queue.waiting.pop_front() {
-                    return Some(request);
-                }
-                if queue.closed {
-                    return None;
-                }
-            }
-            arrived.notified().await;
+    /// What it has done and does.
+    pub fn stats(&self) -> SubscriptionStats {
+        let state = self.subscriber.state.lock();
+        SubscriptionStats {
+            delivered: state.delivered,
+            dropped: state.queue.dropped(),
+            waiting: state.queue.len(),
+            panics: state.panics,
         }
+    }
+
+    /// The next event; `None` once the subscription has ended. For streams.
+    pub(super) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Arrival>> {
+        let mut state = self.subscriber.state.lock();
+        if let Some(arrival) = state.queue.pop() {
+            state.delivered += 1;
+            return Poll::Ready(Some(arrival));
+        }
+        if state.closed {
+            return Poll::Ready(None);
+        }
+        match &mut state.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
+        let subscriber = &self.subscriber;
         if let Some(registry) = self.registry.upgrade() {
             let mut registry = registry.write();
-            if let Some(subscribers) = registry.by_event.get_mut(&self.event) {
-                subscribers.retain(|s| !Arc::ptr_eq(s, &self.subscriber));
-                if subscribers.is_empty() {
-                    registry.by_event.remove(&self.event);
+            for topic in &subscriber.topics {
+                if let Some(subscribers) = registry.by_event.get_mut(&topic.name) {
+                    subscribers.retain(|(_, s)| !Arc::ptr_eq(s, subscriber));
+                    if subscribers.is_empty() {
+                        registry.by_event.remove(&topic.name);
+                    }
                 }
             }
         }
-        self.subscriber.close();
+        subscriber.close();
+    }
+}
+
+impl std::fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let topics = self.subscriber.topics.iter();
+        f.debug_struct("Subscription")
+            .field("events", &topics.map(|t| &*t.name).collect::<Vec<_>>())
+            .finish_non_exhaustive()
     }
 }
 
 impl Subscriptions {
-    /// Calls `handler` for every event of that name and contract.
-    pub(super) fn handle(
+    pub(super) fn new(dispatcher: Dispatcher, queue: EventQueueOptions) -> Self {
+        Self {
+            registry: Arc::default(),
+            dispatcher,
+            queue,
+        }
+    }
+
+    /// Subscribes to events by name and contract. Without a handler they wait to be asked for.
+    pub(super) fn add(
         &self,
-        contract_id: i64,
-        event: &str,
-        capacity: usize,
-        handler: impl Fn(Arc<Request>) + Send + Sync + 'static,
+        topics: Vec<Topic>,
+        queue: EventQueueOptions,
+        handler: Option<Handler>,
     ) -> Subscription {
-        self.add(
-            contract_id,
-            event,
-            capacity,
-            Sink::Handler(Box::new(handler)),
-        )
-    }
-
-    /// Keeps events of that name and contract until they are asked for.
-    pub(super) fn stream(&self, contract_id: i64, event: &str, capacity: usize) -> Subscription {
-        self.add(contract_id, event, capacity, Sink::Stream(Notify::new()))
-    }
-
-    fn add(&self, contract_id: i64, event: &str, capacity: usize, sink: Sink) -> Subscription {
-        let event: Arc<str> = event.into();
-        let mut registry = self.0.write();
+        let mut registry = self.registry.write();
         let subscriber = Arc::new(Subscriber {
-            contract_id,
-            capacity: capacity.max(1),
-            queue: Mutex::new(Queue {
-                waiting: VecDeque::new(),
-                scheduled: false,
+            topics,
+            state: Mutex::new(State {
+                queue: EventQueue::new(queue),
+                delivered: 0,
+                panics: 0,
                 closed: registry.closed,
+                waker: None,
             }),
-            dropped: AtomicU64::new(0),
-            sink,
+            handler,
+            lane: Lane::new(),
+            dispatcher: self.dispatcher.clone(),
         });
-        registry
-            .by_event
-            .entry(event.clone())
-            .or_default()
-            .push(subscriber.clone());
+        for (number, topic) in subscriber.topics.iter().enumerate() {
+            let subscribers = registry.by_event.entry(topic.name.clone()).or_default();
+            subscribers.push((number, subscriber.clone()));
+        }
         Subscription {
-            registry: Arc::downgrade(&self.0),
-            event,
+            registry: Arc::downgrade(&self.registry),
             subscriber,
         }
     }
 
-    /// An event arrived.
-    pub(super) fn deliver(&self, dispatcher: &Dispatcher, request: Request) {
-        let registry = self.0.read();
+    /// An event arrived. An error if the link is to be dropped for it.
+    pub(super) fn deliver(&self, request: Request) -> Result<(), Error> {
+        let registry = self.registry.read();
         let name = request.method_name.as_deref().unwrap_or_default();
         let Some(subscribers) = registry.by_event.get(name) else {
-            return;
+            return Ok(());
         };
+        let size = size(&request);
         let request = Arc::new(request);
-        for subscriber in subscribers {
+        let mut result = Ok(());
+        for (topic, subscriber) in subscribers {
             // As the reference: an event without a contract is everybody's.
-            if request.contract_id == 0 || request.contract_id == subscriber.contract_id {
-                subscriber.push(dispatcher, request.clone());
+            let wanted = &subscriber.topics[*topic];
+            if (request.contract_id == 0 || request.contract_id == wanted.contract_id)
+                && !subscriber.push(*topic, &request, size)
+            {
+                result = Err(Error::new(
+                    ErrorCode::Transport,
+                    format!(
+                        "the connection was dropped: events {} came faster than they were taken",
+                        wanted.name
+                    ),
+                ));
             }
         }
+        result
     }
 
     /// No more events will come: streams end, those that are opened later too.
     pub(super) fn close(&self) {
-        let mut registry = self.0.write();
+        let mut registry = self.registry.write();
         registry.closed = true;
-        for subscriber in registry.by_event.values().flatten() {
+        for (_, subscriber) in registry.by_event.values().flatten() {
             subscriber.close();
         }
     }
 }
 
+/// Bytes that an event holds while it waits.
+fn size(request: &Request) -> usize {
+    let blobs = request.parameters.iter().flatten().flatten();
+    blobs.map(Bytes::len).sum()
+}
+
 impl Subscriber {
-    fn push(self: &Arc<Self>, dispatcher: &Dispatcher, request: Arc<Request>) {
-        let mut queue = self.queue.lock();
-        if queue.closed {
-            return;
+    /// Queues an event. False if the link is to be dropped.
+    fn push(self: &Arc<Self>, topic: usize, request: &Arc<Request>, size: usize) -> bool {
+        let mut state = self.state.lock();
+        if state.closed {
+            return true;
         }
-        if queue.waiting.len() >= self.capacity {
-            queue.waiting.pop_front();
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+        // Posted first, because the queue needs the ticket; the job waits for this lock.
+        let ticket = match &self.handler {
+            Some(_) => {
+                let subscriber = self.clone();
+                let run = move |ticket| subscriber.run_handler(ticket);
+                self.dispatcher.post_in(self.lane, run)
+            }
+            None => 0,
+        };
+        let arrival = Arrival {
+            topic,
+            request: request.clone(),
+            ticket,
+        };
+        let pushed = state.queue.push(arrival, size);
+        let waker = state.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
         }
-        queue.waiting.push_back(request);
-        match &self.sink {
-            Sink::Stream(arrived) => arrived.notify_one(),
-            Sink::Handler(_) => {
-                if !std::mem::replace(&mut queue.scheduled, true) {
-                    let subscriber = self.clone();
-                    dispatcher.post(move || subscriber.run_handler());
-                }
+        if self.handler.is_some() {
+            match &pushed {
+                Push::Queued => {}
+                Push::Instead(oldest) => self.withdraw(oldest),
+                Push::Dropped | Push::Disconnect => self.dispatcher.withdraw(self.lane, [ticket]),
             }
         }
+        !matches!(pushed, Push::Disconnect)
     }
 
-    /// Empties the queue into the handler. On the callback thread.
-    fn run_handler(&self) {
-        let Sink::Handler(handler) = &self.sink else {
-            return;
-        };
-        loop {
-            let request = {
-                let mut queue = self.queue.lock();
-                match queue.waiting.pop_front() {
-                    Some(request) if !queue.closed => request,
-                    _ => {
-                        queue.scheduled = false;
-                        return;
-                    }
-                }
-            };
-            let call = std::panic::AssertUnwindSafe(|| handler(request));
-            if std::panic::catch_unwind(call).is_err() {
-                tracing::error!("an event handler panicked");
+    fn withdraw(&self, arrivals: &[Arrival]) {
+        let tickets = arrivals.iter().map(|arrival| arrival.ticket);
+        self.dispatcher.withdraw(self.lane, tickets);
+    }
+
+    /// Hands an event to the handler, unless it was dropped. On a callback thread.
+    fn run_handler(&self, ticket: Ticket) {
+        let Some(handler) = &self.handler else { return };
+        let arrival = {
+            let mut state = self.state.lock();
+            match state.queue.front() {
+                Some(front) if front.ticket == ticket && !state.closed => {}
+                _ => return,
             }
+            state.delivered += 1;
+            state.queue.pop()
+        };
+        let Some(arrival) = arrival else { return };
+        if catch_unwind(AssertUnwindSafe(|| handler(arrival))).is_err() {
+            self.state.lock().panics += 1;
+            tracing::error!("an event handler panicked");
         }
     }
 
     fn close(&self) {
-        let mut queue = self.queue.lock();
-        queue.closed = true;
-        if let Sink::Stream(arrived) = &self.sink {
-            arrived.notify_one();
-        } else {
-            queue.waiting.clear();
+        let mut state = self.state.lock();
+        state.closed = true;
+        let waker = state.waker.take();
+        // What a stream has received is still there; what a handler has not seen it won't see.
+        let waiting = match self.handler {
+            Some(_) => state.queue.take_all(),
+            None => Vec::new(),
+        };
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
         }
+        self.withdraw(&waiting);
     }
 }

@@ -11,6 +11,7 @@ mod key;
 mod naming;
 mod retry;
 mod service;
+mod subscribe;
 mod token;
 
 use std::pin::Pin;
@@ -23,13 +24,12 @@ use tokio::sync::{oneshot, watch};
 pub use self::builder::ClientBuilder;
 pub use self::callbacks::RetryNotice;
 use self::driver::{Completion, Driver};
-pub use self::events::{DEFAULT_EVENT_QUEUE, Subscription};
+pub use self::events::{Subscription, SubscriptionStats};
 use self::naming::Naming;
 pub use self::naming::{MethodLookup, TypeNameForm};
 pub use self::retry::RetryPolicy;
-pub use self::service::{
-    CallBuilder, CancelHandle, EventArgs, EventStream, PreparedMethod, Service, TypedCall,
-};
+pub use self::service::{CallBuilder, CancelHandle, PreparedMethod, Service, TypedCall};
+pub use self::subscribe::{EventArgs, EventStream, SubscribeBuilder};
 use crate::codec::Codec;
 use crate::contract::Contract;
 use crate::dispatcher::Dispatcher;
@@ -210,8 +210,9 @@ fn stopped() -> Error {
     Error::new(ErrorCode::Closed, "the runtime of the client has stopped")
 }
 
-/// A call under way. Dropping it cancels the call.
-struct PendingCall {
+/// A call under way: its encoded result. Dropping it cancels the call.
+#[must_use = "dropping it cancels the call"]
+pub struct PendingCall {
     driver: Arc<Driver>,
     /// `None` once it has ended.
     key: Option<CallKey>,

@@ -7,22 +7,23 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use hashbrown::HashMap;
 use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::naming::{MethodLookup, Naming};
-use super::{Client, Completion, DEFAULT_EVENT_QUEUE, PendingCall, Subscription};
-use crate::arguments::{FromArguments, IntoArguments};
-use crate::codec::{Codec, Value};
-use crate::contract::{Contract, Event, Method};
+use super::{
+    Client, Completion, EventArgs, EventStream, PendingCall, SubscribeBuilder, Subscription,
+};
+use crate::arguments::IntoArguments;
+use crate::codec::Codec;
+use crate::contract::{Contract, Method};
 use crate::error::{Error, Result};
 use crate::resilience::engine::{Answer, CallSpec, Timeout};
 use crate::resilience::retry::Repeat;
 use crate::wire::extension::MAX_TRACE_CONTEXT;
-use crate::wire::{Arguments, Request, TypeNames};
+use crate::wire::{Arguments, TypeNames};
 
 /// Lines remembered per service; a program has as many as it has calls in its text.
 const MAX_PREPARED: usize = 4096;
@@ -108,6 +109,16 @@ impl Service {
         )
     }
 
+    /// Calls a method that was [prepared](Self::prepare), with arguments that are encoded already:
+    /// for bindings, which keep the one and make the other themselves.
+    pub fn call_prepared<R>(
+        &self,
+        method: &PreparedMethod,
+        arguments: Arguments,
+    ) -> CallBuilder<'_, R> {
+        CallBuilder::new(self, Ok((method.clone(), arguments)))
+    }
+
     /// Reads a method line. It is remembered, so that each line is read once.
     pub fn prepare(&self, line: &str) -> Result<PreparedMethod> {
         if let Some(prepared) = self.prepared.read().get(line) {
@@ -144,45 +155,40 @@ impl Service {
 
     /// Calls `handler` for each event, in order, on the client's callback thread. Named by its line
     /// (or, where the contract lists it, its name). Ends when the subscription is dropped.
+    ///
+    /// # Errors
+    /// When the line is wrong, or not one of the contract's.
     pub fn on_event(
         &self,
         event: &str,
         handler: impl Fn(EventArgs) + Send + Sync + 'static,
     ) -> Result<Subscription> {
-        let event = self.event(event)?;
-        let codec = self.client.0.codec;
-        let (id, name) = (event.contract_id(), event.name().to_owned());
-        let driver = &self.client.0.driver;
-        Ok(driver
-            .subscriptions
-            .handle(id, &name, DEFAULT_EVENT_QUEUE, move |request| {
-                handler(EventArgs {
-                    event: event.clone(),
-                    codec,
-                    request,
-                });
-            }))
+        Ok(self.subscribe([event])?.handler(handler))
     }
 
     /// The events as a stream, in order.
+    ///
+    /// # Errors
+    /// As [`on_event`](Self::on_event).
     pub fn events(&self, event: &str) -> Result<EventStream> {
-        let event = self.event(event)?;
-        let driver = &self.client.0.driver;
-        let subscription =
-            driver
-                .subscriptions
-                .stream(event.contract_id(), event.name(), DEFAULT_EVENT_QUEUE);
-        Ok(EventStream {
-            subscription,
-            event,
-            codec: self.client.0.codec,
-        })
+        Ok(self.subscribe([event])?.stream())
     }
 
-    fn event(&self, line: &str) -> Result<Event> {
-        self.contract
-            .event(line)
-            .map_err(|e| Error::invalid_argument(format!("event \"{line}\": {e}")))
+    /// Begins a subscription with options, or to several events of the contract: they share one
+    /// queue, and come in the order in which they were raised.
+    ///
+    /// # Errors
+    /// As [`on_event`](Self::on_event); and without any event.
+    pub fn subscribe<'e>(
+        &self,
+        events: impl IntoIterator<Item = &'e str>,
+    ) -> Result<SubscribeBuilder> {
+        let events = events.into_iter().map(|line| {
+            self.contract
+                .event(line)
+                .map_err(|e| Error::invalid_argument(format!("event \"{line}\": {e}")))
+        });
+        SubscribeBuilder::new(&self.client, events.collect::<Result<_>>()?)
     }
 }
 
@@ -270,6 +276,16 @@ impl<'a, R> CallBuilder<'a, R> {
         let service = self.service;
         let (_, spec) = self.spec()?;
         service.client.start(spec).await
+    }
+
+    /// Makes the call at once, on this thread; await its encoded result where and when you like.
+    ///
+    /// # Errors
+    /// When the call can't be made for a reason that is known before anything is sent.
+    pub fn start(self) -> Result<PendingCall> {
+        let service = self.service;
+        let (_, spec) = self.spec()?;
+        Ok(service.client.start(spec))
     }
 
     /// Makes the call for its result as JSON text.
@@ -419,76 +435,5 @@ impl CancelHandle {
         if let Some(key) = self.key {
             self.driver.cancel(key);
         }
-    }
-}
-
-/// The arguments of one event.
-pub struct EventArgs {
-    event: Event,
-    codec: Codec,
-    request: Arc<Request>,
-}
-
-impl EventArgs {
-    /// Name of the event.
-    pub fn name(&self) -> &str {
-        self.event.name()
-    }
-
-    /// The encoded arguments; an empty one is null.
-    pub fn blobs(&self) -> Vec<Bytes> {
-        let blobs = self.request.parameters.iter().flatten();
-        blobs.map(|blob| blob.clone().unwrap_or_default()).collect()
-    }
-
-    /// The arguments by the types of the contract.
-    pub fn values(&self) -> Result<Vec<Value>> {
-        self.event
-            .decode_args(self.codec, &self.blobs(), &[])
-            .map_err(|e| {
-                Error::new(
-                    crate::ErrorCode::Protocol,
-                    format!("event {} can't be read", self.event.name()),
-                )
-                .with_details(Some(e.to_string()))
-            })
-    }
-
-    /// The arguments as a JSON array.
-    pub fn json(&self) -> Result<String> {
-        let values = self.values()?;
-        self.event
-            .args_to_json(&values)
-            .map_err(|e| Error::new(crate::ErrorCode::Protocol, e.to_string()))
-    }
-
-    /// The arguments as a tuple.
-    pub fn get<A: FromArguments>(&self) -> Result<A> {
-        A::from_json(&self.json()?)
-            .map_err(|e| Error::invalid_argument(format!("event {}: {e}", self.event.name())))
-    }
-}
-
-/// Events of one kind, in order. Dropping it ends the subscription.
-pub struct EventStream {
-    subscription: Subscription,
-    event: Event,
-    codec: Codec,
-}
-
-impl EventStream {
-    /// The next event; `None` once the client is closed. Cancelling the future loses nothing.
-    pub async fn next(&mut self) -> Option<EventArgs> {
-        let request = self.subscription.next().await?;
-        Some(EventArgs {
-            event: self.event.clone(),
-            codec: self.codec,
-            request,
-        })
-    }
-
-    /// Events that were dropped because they were not taken in time: the oldest ones.
-    pub fn dropped(&self) -> u64 {
-        self.subscription.dropped()
     }
 }

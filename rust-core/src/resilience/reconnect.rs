@@ -9,6 +9,7 @@ use rand::Rng;
 
 use super::backoff::{Backoff, BackoffType, Jitter, between};
 use crate::error::Result;
+use crate::mutant::{Mutant, planted};
 
 /// Options of automatic reconnection. The defaults are those of WitRPC.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -135,6 +136,9 @@ impl Reconnector {
 
     /// A link was authorised: attempts start over.
     pub fn authorised(&mut self) {
+        if planted(Mutant::AttemptsNotReset) {
+            return;
+        }
         self.attempt = 0;
     }
 

@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use super::connection::Registry;
 use super::dispatch::{Dispatch, DispatchOptions, Trace};
+use super::groups::ConnectionContext;
 use super::handler::Execution;
 use super::lookup::Services;
-use super::publish::{EventTypeNames, Inner, Publisher};
+use super::publish::{EventTypeNames, Hook, Inner, Publisher};
 use super::service::ServiceBuilder;
 use super::validator::{Credentials, Validator, Verdict};
 use super::{Server, ServerLimits, Shared};
 use crate::codec::Codec;
 use crate::error::{Error, Result};
+use crate::event_queue::EventQueueOptions;
 use crate::resilience::dedup::DedupOptions;
 use crate::token_file::TokenFile;
 use crate::transport::tls::TlsServerOptions;
@@ -32,6 +34,9 @@ pub struct ServerBuilder {
     tls: Option<TlsServerOptions>,
     dedup: DedupOptions,
     type_names: EventTypeNames,
+    event_queue: EventQueueOptions,
+    on_connected: Option<Hook>,
+    on_disconnected: Option<Hook>,
     trace: Option<Trace>,
 }
 
@@ -48,6 +53,9 @@ impl ServerBuilder {
             tls: None,
             dedup: DedupOptions::default(),
             type_names: EventTypeNames::default(),
+            event_queue: EventQueueOptions::server(),
+            on_connected: None,
+            on_disconnected: None,
             trace: None,
         }
     }
@@ -190,6 +198,33 @@ impl ServerBuilder {
         self
     }
 
+    /// Bounds of the queue of events of each connection, and what happens to events that come faster
+    /// than its client reads. Default [`EventQueueOptions::server`]. Answers are never dropped.
+    ///
+    /// Of events that wait the bytes are counted for each client, but held once for all. More than
+    /// [`max_unsent_bytes`](ServerLimits::max_unsent_bytes) do not wait, whatever is given here.
+    pub fn event_queue(mut self, options: EventQueueOptions) -> Self {
+        self.event_queue = options;
+        self
+    }
+
+    /// Called with each connection that was authorised, before its first call is read: the place to
+    /// put it into groups. Must not block: it runs on an I/O thread.
+    pub fn on_connected(mut self, f: impl Fn(ConnectionContext) + Send + Sync + 'static) -> Self {
+        self.on_connected = Some(Arc::new(f));
+        self
+    }
+
+    /// Called when a connection that was authorised has ended; nothing can be sent to it any more.
+    /// Calls that came on it may still run. Must not block: it runs on an I/O thread.
+    pub fn on_disconnected(
+        mut self,
+        f: impl Fn(ConnectionContext) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_disconnected = Some(Arc::new(f));
+        self
+    }
+
     /// Called for each execution, before the handler begins: what is counted here is what really
     /// ran. Must not block for long.
     pub fn on_execute(mut self, f: impl Fn(Execution<'_>) + Send + Sync + 'static) -> Self {
@@ -205,6 +240,7 @@ impl ServerBuilder {
                 "the server has no endpoint to listen on",
             ));
         }
+        self.event_queue.check()?;
         if self.services.is_empty() {
             return Err(Error::invalid_argument("the server has no service"));
         }
@@ -223,12 +259,14 @@ impl ServerBuilder {
         }
         let services = Services::new(self.services)?;
         let connections = Arc::new(Registry::default());
-        let publisher = Publisher(Arc::new(Inner {
+        let publisher = Publisher::new(Inner {
             connections: connections.clone(),
             contracts: services.contracts().to_vec(),
             codec: self.codec,
             type_names: self.type_names,
-        }));
+            on_connected: self.on_connected,
+            on_disconnected: self.on_disconnected,
+        });
         let dispatch = Arc::new(Dispatch::new(DispatchOptions {
             services,
             codec: self.codec,
@@ -239,7 +277,12 @@ impl ServerBuilder {
             retry_after: self.limits.retry_after,
             dedup: self.dedup,
         }));
+        let max_bytes = self.event_queue.max_bytes.min(self.limits.max_unsent_bytes);
         let shared = Arc::new(Shared {
+            event_queue: EventQueueOptions {
+                max_bytes,
+                ..self.event_queue
+            },
             limits: self.limits,
             transport,
             encryption: self.encryption,

@@ -1,12 +1,13 @@
 //! One client's connection: reads frames, lets the session say what they mean, hands calls to the
 //! [dispatch](super::dispatch), sends answers and events.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
+use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -15,7 +16,10 @@ use uuid::Uuid;
 use super::addresses::Addresses;
 use super::cancellation::CancellationToken;
 use super::dispatch::Dispatch;
+use super::groups::{ConnectionInfo, GroupTable};
 use super::inbox::{Arrived, Inbox};
+use super::outbound::{Outbound, Room};
+use super::publish::{Publisher, Target};
 use super::validator::{Checked, Credentials, Verdict};
 use super::watch::{Traffic, Watch};
 use super::{ServerLimits, Shared};
@@ -39,6 +43,8 @@ pub(super) struct Connection {
     id: Uuid,
     peer: PeerAddr,
     outlet: Mutex<Outlet>,
+    /// Who the client is, as the validator said at the handshake.
+    principal: OnceLock<Arc<str>>,
     /// The lasting id of a libwitrpc client.
     client_id: Mutex<Option<Uuid>>,
     running: AtomicUsize,
@@ -81,8 +87,23 @@ impl Task<'_> {
 /// The session and the way out of it.
 struct Outlet {
     session: ServerSession,
+    /// What has to wait, because the client does not read as fast.
+    waiting: Outbound,
     /// `None` once the connection is closed.
     writer: Option<Writer>,
+}
+
+impl Outlet {
+    /// Bytes of frames that the network has not taken.
+    fn ahead(&self) -> usize {
+        let pending = self.writer.as_ref().map_or(0, Writer::pending);
+        pending + self.session.pending_output()
+    }
+
+    fn close(&mut self) {
+        self.writer = None;
+        self.waiting.clear();
+    }
 }
 
 impl Outbox for Outlet {
@@ -92,6 +113,7 @@ impl Outbox for Outlet {
 
     fn refill(&mut self, _: u64) {
         if let Some(writer) = &mut self.writer {
+            self.waiting.refill(&mut self.session);
             writer.load(self.session.take_output());
         }
     }
@@ -114,8 +136,10 @@ pub(super) fn start(incoming: Incoming, shared: &Arc<Shared>, is_full: bool) {
         peer,
         outlet: Mutex::new(Outlet {
             session,
+            waiting: Outbound::new(shared.event_queue),
             writer: None,
         }),
+        principal: OnceLock::new(),
         client_id: Mutex::new(None),
         running: AtomicUsize::new(0),
         ended: Notify::new(),
@@ -138,6 +162,7 @@ pub(super) fn start(incoming: Incoming, shared: &Arc<Shared>, is_full: bool) {
             let guard = Deregister {
                 registry: shared.connections.clone(),
                 connection: connection.clone(),
+                publisher: shared.publisher.clone(),
             };
             connection.live(incoming, &shared, is_full).await;
             drop(guard);
@@ -151,17 +176,22 @@ pub(super) fn start(incoming: Incoming, shared: &Arc<Shared>, is_full: bool) {
 struct Deregister {
     registry: Arc<Registry>,
     connection: Arc<Connection>,
+    publisher: Publisher,
 }
 
 impl Drop for Deregister {
     fn drop(&mut self) {
         let was_authorized = {
             let mut outlet = self.connection.outlet.lock();
-            outlet.writer = None;
+            outlet.close();
             outlet.session.is_authorized()
         };
+        if was_authorized {
+            self.publisher.disconnected(&self.connection);
+        }
         let mut connections = self.registry.connections.write();
         connections.remove(&self.connection.id);
+        self.registry.groups.lock().forget(self.connection.id);
         let mut addresses = self.registry.addresses.lock();
         addresses.left(self.connection.peer, was_authorized);
         self.registry.changed.notify_waiters();
@@ -199,7 +229,7 @@ impl Connection {
 
     /// Tells the client that the server will close the connection, if it understands that.
     fn tell_to_leave(&self) {
-        self.send(|session| {
+        self.send(|session, _| {
             if !self.told_to_leave.load(Ordering::SeqCst) && session.going_away() {
                 self.told_to_leave.store(true, Ordering::SeqCst);
             }
@@ -220,39 +250,88 @@ impl Connection {
         self.outlet.lock().session.is_authorized()
     }
 
-    /// Answers a request with an encoded response.
-    pub(super) fn respond(&self, id: Uuid, response: &[u8]) {
-        self.cancellable.lock().remove(&id);
-        self.send(|session| session.respond(id, response));
+    /// Who the client is; empty before the handshake is through.
+    pub(super) fn principal(&self) -> Arc<str> {
+        let principal = self.principal.get().cloned();
+        principal.unwrap_or_else(|| Arc::from(""))
     }
 
-    /// Sends an event: an encoded request.
-    pub(super) fn event(&self, request: &[u8]) {
-        self.send(|session| {
-            if session.is_authorized() {
-                session.event(request);
+    pub(super) fn info(&self) -> ConnectionInfo {
+        let outlet = self.outlet.lock();
+        ConnectionInfo {
+            id: self.id,
+            peer: self.peer,
+            principal: self.principal(),
+            events_waiting: outlet.waiting.events(),
+            events_dropped: outlet.waiting.dropped(),
+        }
+    }
+
+    /// Answers a request with an encoded response.
+    pub(super) fn respond(&self, id: Uuid, response: &Bytes) {
+        self.cancellable.lock().remove(&id);
+        self.send(|session, waiting| {
+            if waiting.is_empty() {
+                session.respond(id, response);
+            } else {
+                waiting.push_answer(id, response.clone());
             }
         });
     }
 
-    fn send(&self, write: impl FnOnce(&mut ServerSession)) {
+    /// Sends an event: an encoded request. Returns how it fared.
+    pub(super) fn event(&self, request: &Bytes) -> Fate {
         let mut outlet = self.outlet.lock();
-        let Some(writer) = &outlet.writer else { return };
-        if writer.pending() + outlet.session.pending_output() > self.limits.max_unsent_bytes {
-            tracing::warn!(peer = %self.peer, "the client does not read: closing");
-            outlet.writer = None;
-            drop(outlet);
-            self.closing.notify_one();
-            return;
+        let Some(writer) = &outlet.writer else {
+            return Fate::Absent;
+        };
+        let (writer, is_stalled) = (writer.id(), writer.is_stalled());
+        let mut room = outlet.waiting.room(request.len(), outlet.ahead());
+        if room == Room::Full || (room == Room::Queue && !is_stalled) {
+            // It may be the reading task that has no time to write, not the client to read.
+            outlet = pump::flush_now(&self.outlet, outlet, writer);
+            room = outlet.waiting.room(request.len(), outlet.ahead());
         }
+        if outlet.writer.is_none() || !outlet.session.is_authorized() {
+            return Fate::Absent;
+        }
+        let before = outlet.waiting.dropped();
+        let fate = if room == Room::Open {
+            outlet.session.event(request);
+            Fate::Sent
+        } else if outlet.waiting.push_event(request.clone()) {
+            let dropped = outlet.waiting.dropped() - before;
+            Fate::Queued { dropped }
+        } else {
+            self.give_up(outlet, "it does not read its events");
+            return Fate::Disconnected;
+        };
+        pump::flush(&self.outlet, outlet, writer);
+        fate
+    }
+
+    fn send(&self, write: impl FnOnce(&mut ServerSession, &mut Outbound)) {
+        let mut guard = self.outlet.lock();
+        let outlet = &mut *guard;
+        let Some(writer) = &outlet.writer else { return };
         let id = writer.id();
-        write(&mut outlet.session);
-        pump::flush(&self.outlet, outlet, id);
+        if outlet.ahead() + outlet.waiting.answer_bytes() > self.limits.max_unsent_bytes {
+            return self.give_up(guard, "it does not read its answers");
+        }
+        write(&mut outlet.session, &mut outlet.waiting);
+        pump::flush(&self.outlet, guard, id);
+    }
+
+    fn give_up(&self, mut outlet: MutexGuard<'_, Outlet>, why: &str) {
+        tracing::warn!(peer = %self.peer, "the client is closed: {why}");
+        outlet.close();
+        drop(outlet);
+        self.closing.notify_one();
     }
 
     /// Closes the connection without sending anything more.
     pub(super) fn drop_now(&self) {
-        self.outlet.lock().writer = None;
+        self.outlet.lock().close();
         self.closing.notify_one();
     }
 
@@ -358,7 +437,7 @@ impl Connection {
             written,
         };
         if let Some(number) = task.watch.look(now, traffic)? {
-            self.send(|session| session.ping(number));
+            self.send(|session, _| session.ping(number));
         }
         Ok(())
     }
@@ -418,8 +497,12 @@ impl Connection {
         patience: Option<Duration>,
     ) -> Result<(), String> {
         let verdict = self.check(task, token, task.deadline).await?;
-        let accepted = verdict.ok_or(TOO_LONG)? != Verdict::Refused;
+        let verdict = verdict.ok_or(TOO_LONG)?;
+        let accepted = verdict != Verdict::Refused;
         *self.client_id.lock() = client_id;
+        if let Verdict::Accepted(principal) = verdict {
+            let _ = self.principal.set(principal);
+        }
         let can_ping = {
             let mut outlet = self.outlet.lock();
             let answered = outlet.session.authorize(accepted, task.dispatch.reach());
@@ -431,6 +514,7 @@ impl Connection {
         task.watch.authorized(task.now(), keep_alive, patience);
         task.reader
             .set_max_frame(&self.outlet, self.limits.max_frame);
+        task.dispatch.publisher.connected(self);
         if task.dispatch.is_draining() {
             self.tell_to_leave();
         }
@@ -477,7 +561,7 @@ impl Connection {
                 verdict = &mut pending => break Some(verdict),
                 () = at(deadline) => break None,
                 ending = task.reader.send_only(&self.outlet) => return Err(ending.to_string()),
-                () = after(task.watch.life_sign()) => self.send(|session| session.ping(0)),
+                () = after(task.watch.life_sign()) => self.send(|session, _| session.ping(0)),
             }
         };
         task.watch.was_busy(task.now());
@@ -496,7 +580,7 @@ impl Connection {
                     return Err("the server closed it".to_owned());
                 }
                 ending = task.reader.send_only(&self.outlet) => return Err(ending.to_string()),
-                () = after(task.watch.life_sign()) => self.send(|session| session.ping(0)),
+                () = after(task.watch.life_sign()) => self.send(|session, _| session.ping(0)),
             }
             self.begin_waiting(task).await?;
             task.watch.was_busy(task.now());
@@ -537,15 +621,33 @@ async fn at(deadline: Option<Instant>) {
     }
 }
 
+/// How an event fared with one client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// The client is not authorised, or gone.
+    Absent,
+    Sent,
+    /// It waits, unless it is one of those that were dropped for it.
+    Queued {
+        dropped: u64,
+    },
+    /// The client was too slow and is closed.
+    Disconnected,
+}
+
 /// The connections of a server.
 #[derive(Default)]
 pub(super) struct Registry {
     connections: RwLock<HashMap<Uuid, (Arc<Connection>, AbortHandle)>>,
+    /// Locked under `connections` where both are.
+    pub(super) groups: Mutex<GroupTable>,
     /// No more are taken in. Changes under the lock of `connections`.
     closed: AtomicBool,
     /// One has gone, or said that it is leaving.
     changed: Notify,
     addresses: Mutex<Addresses>,
+    events_dropped: AtomicU64,
+    slow_clients_closed: AtomicU64,
 }
 
 impl Registry {
@@ -586,6 +688,14 @@ impl Registry {
         let _ = tokio::time::timeout(limit, heard).await;
     }
 
+    /// Events dropped, and clients closed because of them.
+    pub(super) fn losses(&self) -> (u64, u64) {
+        (
+            self.events_dropped.load(Ordering::Relaxed),
+            self.slow_clients_closed.load(Ordering::Relaxed),
+        )
+    }
+
     /// A snapshot of those that may be sent events.
     pub(super) fn authorized(&self) -> Vec<Arc<Connection>> {
         let connections = self.connections.read();
@@ -593,6 +703,64 @@ impl Registry {
         all.filter(|connection| connection.is_authorized())
             .cloned()
             .collect()
+    }
+
+    /// Puts a connection into a group; `None` if there is none of this id.
+    pub(super) fn join(&self, id: Uuid, group: &str) -> Option<bool> {
+        let connections = self.connections.read();
+        connections.get(&id)?;
+        Some(self.groups.lock().add(id, group))
+    }
+
+    /// Sends an event to those who are meant. Returns how many that were.
+    pub(super) fn raise(&self, target: &Target, request: &Bytes) -> usize {
+        let mut reached = 0;
+        for connection in self.targets(target) {
+            match connection.event(request) {
+                Fate::Absent => continue,
+                Fate::Sent => {}
+                Fate::Queued { dropped } => {
+                    self.events_dropped.fetch_add(dropped, Ordering::Relaxed);
+                }
+                Fate::Disconnected => {
+                    self.slow_clients_closed.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            reached += 1;
+        }
+        reached
+    }
+
+    /// A snapshot, so that nothing is locked while events are sent.
+    fn targets(&self, target: &Target) -> Vec<Arc<Connection>> {
+        let connections = self.connections.read();
+        let of = |id: Uuid| {
+            connections
+                .get(&id)
+                .map(|(connection, _)| connection.clone())
+        };
+        let all = || connections.values().map(|(connection, _)| connection);
+        match target {
+            Target::All => all().cloned().collect(),
+            Target::AllBut(ids) => {
+                let others = all().filter(|connection| !ids.contains(&connection.id));
+                others.cloned().collect()
+            }
+            Target::Connections(ids) => {
+                let ids: HashSet<_> = ids.iter().copied().collect();
+                ids.into_iter().filter_map(of).collect()
+            }
+            Target::Principal(name) => {
+                let same = |c: &&Arc<Connection>| c.principal.get().is_some_and(|p| *p == *name);
+                all().filter(same).cloned().collect()
+            }
+            Target::Groups { names, but } => {
+                let groups = self.groups.lock();
+                let ids: HashSet<_> = names.iter().flat_map(|name| groups.members(name)).collect();
+                let meant = ids.into_iter().filter(|id| !but.contains(id));
+                meant.filter_map(of).collect()
+            }
+        }
     }
 
     /// Closes all connections in order and waits until they are.

@@ -44,6 +44,11 @@ pub struct ServerStats {
     pub running: usize,
     /// Handlers ever begun.
     pub executed: u64,
+    /// Events that were dropped because a client did not read as fast as they came, each counted
+    /// for each such client.
+    pub events_dropped: u64,
+    /// Connections that were closed because their clients did not read their events.
+    pub slow_clients_closed: u64,
     /// The memory of calls.
     pub dedup: DedupStats,
 }
@@ -146,6 +151,8 @@ impl Dispatch {
             connections: 0,
             running: self.running.load(Ordering::Relaxed),
             executed: self.executed.load(Ordering::Relaxed),
+            events_dropped: 0,
+            slow_clients_closed: 0,
             dedup: self.memory.lock().table.stats(),
         }
     }

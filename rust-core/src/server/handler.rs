@@ -115,6 +115,31 @@ impl CallContext {
     pub fn publisher(&self) -> &Publisher {
         &self.publisher
     }
+
+    /// Raises events to the caller only: to the connection that the call came on.
+    pub fn caller(&self) -> Publisher {
+        self.publisher.to_connection(self.connection_id)
+    }
+
+    /// Raises events to all but the caller.
+    pub fn others(&self) -> Publisher {
+        self.publisher.to_all_except(&[self.connection_id])
+    }
+
+    /// Puts the caller's connection into a [group](super::Groups). If it has ended meanwhile,
+    /// nothing happens.
+    ///
+    /// # Errors
+    /// [`Overloaded`](crate::ErrorCode::Overloaded) when it is in 1,024 groups.
+    pub fn join(&self, group: &str) -> crate::Result<()> {
+        let groups = self.publisher.groups();
+        groups.add(self.connection_id, group).map(drop)
+    }
+
+    /// Takes the caller's connection out of a group, if it is in it.
+    pub fn leave(&self, group: &str) {
+        self.publisher.groups().remove(self.connection_id, group);
+    }
 }
 
 /// An execution that is about to begin.

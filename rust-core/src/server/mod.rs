@@ -9,10 +9,12 @@ mod builder;
 mod cancellation;
 mod connection;
 mod dispatch;
+mod groups;
 mod handler;
 mod inbox;
 mod listener;
 mod lookup;
+mod outbound;
 mod publish;
 mod service;
 mod validator;
@@ -26,12 +28,14 @@ pub use self::cancellation::CancellationToken;
 use self::connection::Registry;
 use self::dispatch::Dispatch;
 pub use self::dispatch::ServerStats;
+pub use self::groups::{ConnectionContext, ConnectionInfo, Groups};
 pub use self::handler::{CallContext, Execution, Fault};
 use self::listener::Listener;
 pub use self::publish::{EventTypeNames, Publisher};
 pub use self::service::ServiceBuilder;
 pub use self::validator::{Credentials, Verdict};
 use crate::error::Result;
+use crate::event_queue::EventQueueOptions;
 use crate::session::KeepAliveOptions;
 use crate::transport::{self, Endpoint, PeerAddr, TransportOptions};
 
@@ -121,6 +125,8 @@ pub struct Server {
 /// What the tasks of a server share.
 struct Shared {
     limits: ServerLimits,
+    /// Of each connection.
+    event_queue: EventQueueOptions,
     transport: TransportOptions,
     /// WitRPC's own encryption is on.
     encryption: bool,
@@ -142,8 +148,11 @@ impl Server {
 
     /// What it has done and does.
     pub fn stats(&self) -> ServerStats {
+        let (events_dropped, slow_clients_closed) = self.shared.connections.losses();
         ServerStats {
             connections: self.shared.connections.len(),
+            events_dropped,
+            slow_clients_closed,
             ..self.shared.dispatch.stats()
         }
     }
@@ -151,6 +160,17 @@ impl Server {
     /// Raises events; may be kept and used from anywhere.
     pub fn publisher(&self) -> Publisher {
         self.shared.publisher.clone()
+    }
+
+    /// The groups of its connections; may be kept and used from anywhere.
+    pub fn groups(&self) -> Groups {
+        self.shared.publisher.groups()
+    }
+
+    /// The connections that are authorised.
+    pub fn connections(&self) -> Vec<ConnectionInfo> {
+        let authorized = self.shared.connections.authorized();
+        authorized.iter().map(|c| c.info()).collect()
     }
 
     /// Addresses of the clients that are connected and authorised.

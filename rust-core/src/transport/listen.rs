@@ -111,17 +111,19 @@ impl Listener {
         })
     }
 
-    /// Listens no more, at once: the port is free before the task that accepts has noticed (where
-    /// the system lets a listening socket be shut down: Linux).
+    /// Listens no more, at once: the port, or the name, is free before the task that accepts has
+    /// noticed (where the system lets a listening socket be shut down: Linux).
     pub(crate) fn shut_down(&self) {
-        let socket = match &self.socket {
-            Socket::Tcp(listener) => socket2::SockRef::from(listener),
+        match &self.socket {
+            Socket::Tcp(listener) => {
+                let socket = socket2::SockRef::from(listener);
+                let _ = socket.shutdown(std::net::Shutdown::Both);
+            }
             #[cfg(unix)]
-            Socket::Pipe(listener) => socket2::SockRef::from(&listener.socket),
+            Socket::Pipe(listener) => listener.hide(),
             #[cfg(windows)]
-            Socket::Pipe(_) => return,
-        };
-        let _ = socket.shutdown(std::net::Shutdown::Both);
+            Socket::Pipe(_) => {}
+        }
     }
 }
 
@@ -171,5 +173,48 @@ impl Incoming {
             websocket::accept(&mut io, &mut layers, plain, &upgrade, options).await?;
         }
         Ok(pump::split(io, layers, early, max_frame, options.websocket))
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// On Linux a listening local socket that was shut down is readable for ever, so that accepting
+    /// from it never gives its thread back.
+    #[test]
+    fn a_pipe_that_listens_no_more_is_free_and_keeps_no_thread_busy() {
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async {
+                let endpoint = format!("pipe://witrpc-listen-{:x}", rand::random::<u64>());
+                let endpoint: Endpoint = endpoint.parse().unwrap();
+                let options = TransportOptions::default();
+                let listeners = Listener::bind(&endpoint, &options).await.unwrap();
+                listeners[0].shut_down();
+                let wait = tokio::time::timeout(Duration::from_millis(20), listeners[0].accept());
+                assert!(wait.await.is_err(), "there is nobody to accept");
+                // The name is free, although the old socket is still there.
+                let again = Listener::bind(&endpoint, &options).await.unwrap();
+                drop(listeners);
+                let connected = super::super::connect(&endpoint, &options).await;
+                assert!(
+                    connected.is_ok(),
+                    "the first one took the second one's file away"
+                );
+                drop(again);
+                sender.send(()).unwrap();
+            });
+        });
+        receiver
+            .recv_timeout(Duration::from_secs(20))
+            .expect("accepting never gives its thread back");
     }
 }

@@ -7,6 +7,7 @@ pub(super) mod unix {
     use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
     use std::path::{Path, PathBuf};
 
+    use parking_lot::Mutex;
     use tokio::net::{UnixListener, UnixStream};
 
     /// Where .NET has the socket of a pipe: an absolute name is the path itself.
@@ -27,15 +28,25 @@ pub(super) mod unix {
     pub(in super::super) struct Listener {
         pub(in super::super) socket: UnixListener,
         path: PathBuf,
-        /// Which file is ours: another server may have replaced it meanwhile.
-        inode: Option<u64>,
+        /// Which file is ours: another server may have replaced it meanwhile. `None` once it is gone.
+        inode: Mutex<Option<u64>>,
+    }
+
+    impl Listener {
+        /// Nobody finds it any more. Not by shutting the socket down: that leaves it readable for
+        /// ever with nothing to accept, and whoever accepts would never stop to try.
+        pub(in super::super) fn hide(&self) {
+            if let Some(ours) = self.inode.lock().take()
+                && inode(&self.path) == Some(ours)
+            {
+                let _ = std::fs::remove_file(&self.path);
+            }
+        }
     }
 
     impl Drop for Listener {
         fn drop(&mut self) {
-            if self.inode.is_some() && inode(&self.path) == self.inode {
-                let _ = std::fs::remove_file(&self.path);
-            }
+            self.hide();
         }
     }
 
@@ -57,7 +68,7 @@ pub(super) mod unix {
             let _ = std::fs::remove_file(&hidden);
             return Err(error);
         }
-        let inode = inode(&path);
+        let inode = Mutex::new(inode(&path));
         Ok(Listener {
             socket,
             path,

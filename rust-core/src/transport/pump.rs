@@ -57,6 +57,8 @@ pub(crate) struct Writer {
     loaded: u64,
     /// Somebody is writing; what comes meanwhile it will find.
     writing: bool,
+    /// The network took nothing the last time.
+    stalled: bool,
     /// The reading task is at work and will write when it is done.
     held: bool,
     /// Writing failed for good.
@@ -195,6 +197,7 @@ pub(super) fn split(
         written: 0,
         loaded: 0,
         writing: false,
+        stalled: false,
         held: false,
         broken: None,
         stuck,
@@ -210,6 +213,11 @@ impl Writer {
 
     fn is_idle(&self) -> bool {
         !self.writing && !self.held && self.broken.is_none()
+    }
+
+    /// The network took nothing the last time.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.stalled
     }
 
     /// Takes frames from the session.
@@ -290,16 +298,35 @@ impl Writer {
 }
 
 /// Writes what there is to write on a connection, unless somebody else does or will.
-pub(crate) fn flush<'a, O: Outbox>(outbox: &'a Mutex<O>, mut guard: MutexGuard<'a, O>, id: u64) {
+pub(crate) fn flush<'a, O: Outbox>(outbox: &'a Mutex<O>, guard: MutexGuard<'a, O>, id: u64) {
+    drop(write(outbox, guard, id, Writer::is_idle));
+}
+
+/// Writes what there is to write on a connection, unless somebody else does; also what was to be
+/// left to the reading task. The lock may have been let go of meanwhile.
+pub(crate) fn flush_now<'a, O: Outbox>(
+    outbox: &'a Mutex<O>,
+    guard: MutexGuard<'a, O>,
+    id: u64,
+) -> MutexGuard<'a, O> {
+    write(outbox, guard, id, |w| !w.writing && w.broken.is_none())
+}
+
+fn write<'a, O: Outbox>(
+    outbox: &'a Mutex<O>,
+    mut guard: MutexGuard<'a, O>,
+    id: u64,
+    may_write: impl Fn(&Writer) -> bool,
+) -> MutexGuard<'a, O> {
     loop {
-        let Some(writer) = guard.writer(id).filter(|w| w.is_idle()) else {
-            return;
+        let Some(writer) = guard.writer(id).filter(|w| may_write(w)) else {
+            return guard;
         };
         if writer.wire.is_empty() {
             guard.refill(id);
         }
         let Some(writer) = guard.writer(id).filter(|w| !w.wire.is_empty()) else {
-            return;
+            return guard;
         };
         let half = writer.half.clone();
         let mut bytes = std::mem::take(&mut writer.wire);
@@ -308,9 +335,10 @@ pub(crate) fn flush<'a, O: Outbox>(outbox: &'a Mutex<O>, mut guard: MutexGuard<'
         let result = half.try_write(&bytes);
         guard = outbox.lock();
         let Some(writer) = guard.writer(id) else {
-            return;
+            return guard;
         };
         writer.writing = false;
+        writer.stalled = result.is_err();
         if let Ok(n) = result {
             bytes.advance(n);
             writer.wrote(n);
@@ -323,7 +351,7 @@ pub(crate) fn flush<'a, O: Outbox>(outbox: &'a Mutex<O>, mut guard: MutexGuard<'
                 writer.broken = Some(Ending::Io(error));
             }
             writer.stuck.notify_one();
-            return;
+            return guard;
         }
     }
 }

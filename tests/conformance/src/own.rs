@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
-use witrpc::server::{Server, ServerBuilder, ServiceBuilder};
+use tokio::task::AbortHandle;
+use witrpc::server::{Publisher, Server, ServerBuilder, ServiceBuilder};
 use witrpc_cli::demo::{self, Faults};
 
 /// A server on a port of its own; it ends when it is dropped.
@@ -83,6 +84,16 @@ impl Own {
             let server = self.server.take();
             server.is_some_and(|server| self.runtime.block_on(server.stop(crate::WATCHDOG)))
         })
+    }
+
+    /// Raises events.
+    pub fn publisher(&self) -> Publisher {
+        self.server.as_ref().expect("it runs").publisher()
+    }
+
+    /// Has something run beside the server.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.runtime.spawn(work).abort_handle()
     }
 
     /// Drives something on the server's runtime.

@@ -119,10 +119,19 @@ impl Peer {
 
     /// The same at an address in the peer's form.
     pub fn client_at(&self, connect: &str, args: &[&str]) -> (String, Vec<String>) {
-        let out = self.run("client", connect, args);
+        let out = self.script_at(connect, args);
         let failed = out.lines().filter(|line| line.contains("\"ok\":false"));
         let failed = failed.map(ToOwned::to_owned).collect();
         (out.lines().last().unwrap_or_default().to_owned(), failed)
+    }
+
+    /// Runs `client` and returns all that it prints: a line of JSON for each call and each event.
+    pub fn script(&self, port: u16, args: &[&str]) -> String {
+        self.script_at(&format!("tcp:127.0.0.1:{port}"), args)
+    }
+
+    fn script_at(&self, connect: &str, args: &[&str]) -> String {
+        self.run("client", connect, args)
     }
 
     /// Runs `call`. Returns the printed result, or the error.
@@ -158,19 +167,19 @@ impl Peer {
         let stdout = child.stdout.take().expect("stdout is a pipe");
         let stderr = child.stderr.take().expect("stderr is a pipe");
         let pipes: [Box<dyn std::io::Read + Send>; 2] = [Box::new(stdout), Box::new(stderr)];
-        let readers: Vec<_> = pipes
-            .into_iter()
-            .map(|mut pipe| {
-                std::thread::spawn(move || {
-                    let mut text = String::new();
-                    let _ = pipe.read_to_string(&mut text);
-                    text
-                })
-            })
-            .collect();
+        let readers = pipes.map(|mut pipe| {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                let mut text = String::new();
+                let _ = pipe.read_to_string(&mut text);
+                let _ = sender.send(text);
+            });
+            receiver
+        });
+        // Both end with the process, for which nobody has to look again and again then.
+        let texts = readers.map(|reader| reader.recv_timeout(WATCHDOG).unwrap_or_default());
         process.wait();
-        let texts = readers.into_iter().map(|r| r.join().unwrap_or_default());
-        texts.collect()
+        texts.concat()
     }
 }
 

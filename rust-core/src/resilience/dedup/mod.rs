@@ -6,9 +6,10 @@
 //!
 //! * A twin of a **Running** call attaches to it and gets the same answer.
 //! * A twin of a **Done** call gets the stored bytes again.
-//! * A **Forgotten** call is one that was evicted under pressure (a tombstone of its id is left) or
-//!   that its client declared finished (its number is below the client's mark). A twin of it is
-//!   told that the outcome is unknown; it never runs.
+//! * A **Forgotten** call is one that was evicted under pressure (a tombstone of its id is left),
+//!   that its client declared finished (its number is below the client's mark), or whose answer was
+//!   held for its time (a libwitrpc client's calls are known by their numbers even then). A twin of
+//!   it is told that the outcome is unknown; it never runs.
 //! * While tombstones have had to give way too, no call is begun that its client says may have come
 //!   before.
 //! * The same id with another method or other arguments is an error.
@@ -19,6 +20,8 @@
 
 mod clients;
 mod records;
+#[doc(hidden)]
+pub mod states;
 mod tombstones;
 
 use std::sync::Arc;
@@ -30,6 +33,7 @@ use uuid::Uuid;
 use self::clients::{ClientSlot, Clients};
 use self::records::{Record, Records, State};
 use self::tombstones::Tombstones;
+use crate::mutant::{Mutant, planted};
 use crate::time::Time;
 
 /// Bounds of the table.
@@ -203,11 +207,12 @@ impl<W> Table<W> {
             return Admission::OutcomeUnknown;
         }
         if let Some(record) = self.records.find(&call.principal, call.invocation) {
-            if record.digest != digest {
+            if record.digest != digest && !planted(Mutant::DigestIgnored) {
                 self.stats.mismatched += 1;
                 return Admission::Mismatch;
             }
             return match &mut record.state {
+                State::Running(_) if planted(Mutant::TwinRefused) => Admission::Full,
                 State::Running(waiters) => {
                     waiters.push(waiter);
                     self.stats.attached += 1;
@@ -226,18 +231,52 @@ impl<W> Table<W> {
                 }
             };
         }
-        let forgotten = call.repeated && now < self.tombstones.incomplete_until();
-        if forgotten || self.tombstones.contains(&call.principal, call.invocation) {
+        if self.has_forgotten(now, call, numbered) {
             self.stats.unknown += 1;
             return Admission::OutcomeUnknown;
         }
         if !has_room {
             return Admission::NoRoom;
         }
-        if self.records.len() >= self.options.max_records && !self.evict_oldest() {
+        if let Some((slot, number)) = numbered
+            && !call.repeated
+        {
+            self.clients.began(slot, number);
+        }
+        if self.records.len() >= self.options.max_records
+            && !self.evict_oldest()
+            && !planted(Mutant::RunningEvicted)
+        {
             self.stats.refused += 1;
             return Admission::Full;
         }
+        Admission::New(self.enter(call, numbered, digest))
+    }
+
+    /// A call ended with this answer (an encoded response). Returns its attached twins, who get
+    /// the same.
+    pub fn finish(&mut self, now: Time, ticket: Ticket, answer: &Bytes) -> Vec<W> {
+        self.end(now, ticket, Some(answer.clone()))
+    }
+
+    /// A call ended, or may have, and its answer can't be kept: its twins are told that the outcome
+    /// is unknown. Returns those that are attached, who are told the same.
+    pub fn finish_unknown(&mut self, now: Time, ticket: Ticket) -> Vec<W> {
+        self.end(now, ticket, None)
+    }
+
+    /// Enters a call that an earlier life of the server has executed, or may have: with its answer,
+    /// or without one if its outcome is unknown. It is held as if it had ended now.
+    pub fn restore(&mut self, now: Time, call: &CallId, digest: u64, answer: Option<Bytes>) {
+        if self.records.len() >= self.options.max_records {
+            self.evict_oldest();
+        }
+        let numbered = self.follow(now, call);
+        let ticket = self.enter(call, numbered, digest);
+        self.end(now, ticket, answer);
+    }
+
+    fn enter(&mut self, call: &CallId, numbered: Option<(ClientSlot, u64)>, digest: u64) -> Ticket {
         let ticket = self.records.insert(Record {
             principal: call.principal.clone(),
             invocation: call.invocation,
@@ -249,14 +288,11 @@ impl<W> Table<W> {
         if let Some((slot, number)) = numbered {
             self.clients.add(slot, number, ticket);
         }
-        Admission::New(Ticket(ticket))
+        Ticket(ticket)
     }
 
-    /// A call ended with this answer (an encoded response). Returns its attached twins, who get
-    /// the same.
-    pub fn finish(&mut self, now: Time, ticket: Ticket, answer: &Bytes) -> Vec<W> {
-        let Ticket(ticket) = ticket;
-        let kept = (answer.len() <= self.options.max_answer).then(|| answer.clone());
+    fn end(&mut self, now: Time, Ticket(ticket): Ticket, answer: Option<Bytes>) -> Vec<W> {
+        let kept = answer.filter(|answer| answer.len() <= self.options.max_answer);
         let waiters = self.records.finish(ticket, now, kept);
         if self.records.get_mut(ticket).released {
             self.stats.released += 1;
@@ -301,12 +337,24 @@ impl<W> Table<W> {
         Some((slot, stated.number))
     }
 
+    /// True if a call of which there is no record was executed, or may have been.
+    fn has_forgotten(&self, now: Time, call: &CallId, numbered: Option<(ClientSlot, u64)>) -> bool {
+        let by_number = match numbered {
+            Some((slot, number)) => self.clients.has_forgotten(slot, number, call.repeated),
+            // A client beyond the bound leaves no trace when its time is over.
+            None => call.repeated && call.numbered.is_some(),
+        };
+        by_number
+            || self.tombstones.contains(&call.principal, call.invocation)
+            || call.repeated && now < self.tombstones.incomplete_until()
+    }
+
     /// Gives up the oldest answer and leaves a tombstone; false if there is none.
     fn evict_oldest(&mut self) -> bool {
         let Some((ticket, at)) = self.records.oldest_done() else {
             return false;
         };
-        let record = self.remove(ticket);
+        let record = self.forget(ticket);
         self.tombstones
             .add(at + self.options.hold, record.principal, record.invocation);
         self.stats.evicted += 1;
@@ -319,9 +367,22 @@ impl<W> Table<W> {
             if at + self.options.hold > now {
                 break;
             }
-            self.remove(ticket);
+            self.forget(ticket);
         }
         self.tombstones.expire(now);
+    }
+
+    /// Lets go of an answer. A libwitrpc client's call is known by its number from now on, however
+    /// late it comes: its clock may have stood still, or a connection may have held it back.
+    fn forget(&mut self, ticket: usize) -> Record<W> {
+        let record = self.records.remove(ticket);
+        if let Some((slot, number)) = record.numbered {
+            match planted(Mutant::TimeForgotten) {
+                true => self.clients.remove(slot, number),
+                false => self.clients.forget(slot, number),
+            }
+        }
+        record
     }
 
     fn remove(&mut self, ticket: usize) -> Record<W> {

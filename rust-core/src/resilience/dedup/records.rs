@@ -9,6 +9,7 @@ use slab::Slab;
 use uuid::Uuid;
 
 use super::clients::ClientSlot;
+use crate::mutant::{Mutant, planted};
 use crate::time::Time;
 
 #[derive(Debug)]
@@ -33,8 +34,15 @@ pub(super) struct Record<W> {
 
 impl<W> Record<W> {
     fn hash(&self, hasher: &DefaultHashBuilder) -> u64 {
-        hasher.hash_one((&*self.principal, self.invocation))
+        hash(hasher, &self.principal, self.invocation)
     }
+}
+
+fn hash(hasher: &DefaultHashBuilder, principal: &str, invocation: Uuid) -> u64 {
+    if planted(Mutant::KeyWithoutPrincipal) {
+        return hasher.hash_one(invocation);
+    }
+    hasher.hash_one((principal, invocation))
 }
 
 #[derive(Debug)]
@@ -86,10 +94,11 @@ impl<W> Records<W> {
     }
 
     pub(super) fn ticket(&self, principal: &str, invocation: Uuid) -> Option<usize> {
-        let hash = self.hasher.hash_one((principal, invocation));
+        let hash = hash(&self.hasher, principal, invocation);
         let found = self.index.find(hash, |ticket| {
             let record = &self.entries[*ticket].record;
-            record.invocation == invocation && *record.principal == *principal
+            record.invocation == invocation
+                && (*record.principal == *principal || planted(Mutant::KeyWithoutPrincipal))
         });
         found.copied()
     }

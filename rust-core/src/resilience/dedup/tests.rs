@@ -341,3 +341,218 @@ fn a_place_of_a_silent_client_that_is_taken_over_harms_neither() {
     );
     assert_eq!(table.stats().done, 1);
 }
+
+fn repeated(call: CallId) -> CallId {
+    CallId {
+        repeated: true,
+        ..call
+    }
+}
+
+#[test]
+fn a_numbered_call_never_runs_again_however_late_it_is_repeated() {
+    // By its time, and by pressure with tombstones that have had to give way.
+    for max_records in [100, 1] {
+        let mut table = table(|o| {
+            o.max_records = max_records;
+            o.max_tombstones = 1;
+        });
+        for number in 1..=4 {
+            let ticket = run(&mut table, at(0), &numbered(number, 1));
+            table.finish(at(0), ticket, &answer("a"));
+        }
+        let unknown = |table: &mut Table<u32>, call: &CallId| {
+            let admission = table.begin(at(9_000), call, 1, 0, true);
+            assert_eq!(admission, Admission::OutcomeUnknown, "{call:?}");
+        };
+        for number in 1..=4 {
+            unknown(&mut table, &repeated(numbered(number, 1)));
+            // A connection may have held the first attempt back.
+            unknown(&mut table, &numbered(number, 1));
+        }
+        // One that never came is not taken for one of them.
+        run(&mut table, at(9_000), &repeated(numbered(5, 1)));
+    }
+}
+
+#[test]
+fn a_client_that_had_to_make_room_is_not_believed_that_its_repeated_call_is_new() {
+    let mut table = table(|o| o.max_clients = 1);
+    let other = |number| CallId {
+        numbered: Some(Numbered {
+            client: Uuid::from_u128(1),
+            number,
+            first_unfinished: number,
+        }),
+        ..call("p", 1 << 64 | u128::from(number))
+    };
+    let ticket = run(&mut table, at(0), &numbered(7, 7));
+    table.finish(at(0), ticket, &answer("a"));
+    let ticket = run(&mut table, at(1_000), &other(1));
+    table.finish(at(1_000), ticket, &answer("a"));
+    // Beyond the bound.
+    assert_eq!(
+        table.begin(at(1_001), &repeated(numbered(7, 7)), 1, 0, true),
+        Admission::OutcomeUnknown
+    );
+    // Back in the place of the other.
+    assert_eq!(
+        table.begin(at(2_000), &repeated(numbered(7, 7)), 1, 0, true),
+        Admission::OutcomeUnknown
+    );
+    run(&mut table, at(2_000), &numbered(8, 7));
+    assert_eq!(
+        table.begin(at(2_000), &repeated(numbered(7, 7)), 1, 0, true),
+        Admission::OutcomeUnknown
+    );
+    run(&mut table, at(2_000), &repeated(numbered(9, 7)));
+}
+
+#[test]
+fn what_an_earlier_life_knew_is_answered_and_never_runs() {
+    let mut table = table(|o| o.max_records = 2);
+    table.restore(at(5), &numbered(1, 1), 1, Some(answer("a")));
+    table.restore(at(5), &numbered(2, 1), 1, None);
+    assert_eq!(
+        table.begin(at(6), &repeated(numbered(1, 1)), 1, 0, true),
+        Admission::Replay(answer("a"))
+    );
+    assert_eq!(
+        table.begin(at(6), &repeated(numbered(2, 1)), 1, 0, true),
+        Admission::OutcomeUnknown
+    );
+    assert_eq!(
+        table.begin(at(6), &numbered(2, 1), 2, 0, true),
+        Admission::Mismatch
+    );
+    // Beyond the bound the oldest gives way, as ever.
+    table.restore(at(6), &numbered(3, 1), 1, Some(answer("c")));
+    assert_eq!(table.stats().done, 2);
+    assert_eq!(
+        table.begin(at(6), &numbered(1, 1), 1, 0, true),
+        Admission::OutcomeUnknown
+    );
+}
+
+#[test]
+fn a_call_whose_answer_is_lost_is_unknown_to_its_twins() {
+    let mut table = table(|_| {});
+    let ticket = run(&mut table, at(0), &call("p", 1));
+    table.begin(at(0), &call("p", 1), 1, 7, true);
+    assert_eq!(table.finish_unknown(at(1), ticket), [7]);
+    assert_eq!(
+        table.begin(at(2), &call("p", 1), 1, 0, true),
+        Admission::OutcomeUnknown
+    );
+}
+
+/// Brings a call into a state, lets an event happen and looks at what came of it: the reply, and
+/// the state by what a twin is told.
+fn happens(from: states::State, event: states::Event) -> (states::Reply, states::State) {
+    use states::{Event, Reply, State};
+    let is_numbered = event != Event::TimeOverUnnumbered;
+    let call = match is_numbered {
+        true => numbered(1, 1),
+        false => call("p", 1),
+    };
+    let mut table = table(|o| {
+        o.max_records = 2;
+        o.max_answer = 10;
+    });
+    let mut now = at(0);
+    let mut ticket = None;
+    let mut other = run(&mut table, now, &super::tests::call("q", 9));
+    if from != State::New {
+        ticket = Some(run(&mut table, now, &call));
+    }
+    if let (State::Done | State::Forgotten, Some(ended)) = (from, ticket)
+        && event != Event::End
+    {
+        table.finish(now, ended, &answer("a"));
+    }
+    if from == State::Forgotten {
+        match event {
+            Event::End => {
+                table.begin(now, &numbered(9, 9), 1, 0, false);
+            }
+            _ => assert!(table.evict_oldest()),
+        }
+    }
+    let begin = |table: &mut Table<u32>, now, digest, room| match table
+        .begin(now, &call, digest, 7, room)
+    {
+        Admission::New(_) => Reply::Runs,
+        Admission::Attached => Reply::Attached,
+        Admission::Replay(bytes) => {
+            assert_eq!(bytes, answer("a"));
+            Reply::StoredAnswer
+        }
+        Admission::OutcomeUnknown => Reply::Unknown,
+        Admission::Mismatch => Reply::Mismatch,
+        Admission::Full | Admission::NoRoom => Reply::Refused,
+    };
+    if from == State::Running {
+        assert_eq!(begin(&mut table, now, 1, true), Reply::Attached);
+    }
+    let reply = match event {
+        Event::Call => begin(&mut table, now, 1, true),
+        Event::CallWithoutRoom => begin(&mut table, now, 1, false),
+        Event::OtherCall => begin(&mut table, now, 2, true),
+        Event::End | Event::EndWithoutAnswer => {
+            let text = match event {
+                Event::End => "a",
+                _ => "more than is kept",
+            };
+            let waiters = table.finish(now, ticket.take().unwrap(), &answer(text));
+            assert_eq!(waiters, vec![7; usize::from(from == State::Running)]);
+            Reply::AnswerToAll
+        }
+        Event::Refusal => {
+            assert_eq!(table.abandon(ticket.take().unwrap()), [7]);
+            Reply::Refused
+        }
+        Event::Pressure => {
+            let full = from == State::Running;
+            let pressed = table.begin(now, &super::tests::call("q", 10), 1, 0, true);
+            assert_eq!(pressed == Admission::Full, full);
+            if let Admission::New(ticket) = pressed {
+                table.finish(now, std::mem::replace(&mut other, ticket), &answer("a"));
+            }
+            Reply::Nothing
+        }
+        Event::GivenUp => {
+            table.begin(now, &numbered(9, 9), 1, 0, false);
+            Reply::Nothing
+        }
+        Event::TimeOver | Event::TimeOverUnnumbered => {
+            now = at(10_000);
+            Reply::Nothing
+        }
+        Event::Crash => {
+            table = Table::new(*table.options());
+            Reply::Nothing
+        }
+        Event::CrashWithJournal => {
+            let kept = (from == State::Done).then(|| answer("a"));
+            table = Table::new(*table.options());
+            table.restore(now, &call, 1, kept);
+            Reply::Nothing
+        }
+    };
+    let to = match begin(&mut table, now, 1, false) {
+        Reply::Attached => State::Running,
+        Reply::StoredAnswer => State::Done,
+        Reply::Unknown => State::Forgotten,
+        Reply::Refused => State::New,
+        other => panic!("{other:?}"),
+    };
+    (reply, to)
+}
+
+#[test]
+fn every_row_of_the_state_machine_is_what_the_table_does() {
+    for row in states::TRANSITIONS {
+        assert_eq!(happens(row.from, row.event), (row.reply, row.to), "{row:?}");
+        assert_eq!(states::transition(row.from, row.event), Some(row));
+    }
+}

@@ -6,6 +6,7 @@
 use super::link::Ready;
 use super::*;
 use crate::error::{ErrorCode, Outcome};
+use crate::mutant::{Mutant, planted};
 use crate::resilience::retry::Repeat;
 use crate::session::{Call as SessionCall, Slot};
 use crate::wire::extension::Extension;
@@ -65,6 +66,8 @@ pub(super) struct Entry<T> {
     tag: T,
     number: u64,
     invocation_id: Uuid,
+    /// What servers know the id by, too: a new id gets a new number.
+    id_number: u64,
     stage: Stage,
     deadline: Time,
     /// When the entry is in `timers`; `NEVER` if it is not.
@@ -77,6 +80,8 @@ pub(super) struct Entry<T> {
     /// however late.
     late: Vec<(LinkId, u32)>,
     unsettled: Option<Unsettled>,
+    /// An attempt was executed and answered, and is being repeated at the user's wish.
+    was_executed: bool,
     /// Why the last attempt failed.
     last_error: Option<Error>,
     token_version: u64,
@@ -91,6 +96,7 @@ impl<T> Entry<T> {
         }
         match &self.last_error {
             Some(error) if error.outcome() == Outcome::Answered => Outcome::Answered,
+            _ if self.was_executed => Outcome::Answered,
             _ => Outcome::NotSent,
         }
     }
@@ -147,11 +153,13 @@ impl<T> Entry<T> {
         match (self.spec.repeat, link.session.peer().reach) {
             (Repeat::Idempotent, _) => true,
             (Repeat::Never, _) => false,
-            (Repeat::Deduplicated, _) if scattered => false,
+            (Repeat::Deduplicated, _) if scattered && !planted(Mutant::EpochNotCompared) => false,
             (Repeat::Deduplicated, Some(reach)) => {
                 // A tenth is left for the way to the server.
                 let hold = Duration::from_millis(reach.hold_ms - reach.hold_ms / 10);
-                first.epoch == Some(reach.epoch) && now.since(first.sent) < hold
+                let same_memory =
+                    first.epoch == Some(reach.epoch) || planted(Mutant::EpochNotCompared);
+                same_memory && now.since(first.sent) < hold
             }
             (Repeat::Deduplicated, None) => {
                 first.link == link.id && link.requests - first.requests < DOTNET_REACH
@@ -162,16 +170,6 @@ impl<T> Entry<T> {
     /// A server that recognises the call and can't answer it any more may be asked under a new id.
     fn may_be_asked_anew(&self) -> bool {
         self.spec.repeat == Repeat::Idempotent && self.spec.invocation_id.is_none()
-    }
-
-    /// The call is to be asked anew after an answer. Both kinds of server would answer the old id
-    /// from their memory; but while an earlier attempt may have been executed, only the old id
-    /// keeps a deduplicated call from being executed twice.
-    fn renew_id(&mut self, rng: &mut StdRng) {
-        let own_id = self.spec.invocation_id.is_none();
-        if own_id && (self.unsettled.is_none() || self.spec.repeat == Repeat::Idempotent) {
-            self.invocation_id = random_id(rng);
-        }
     }
 }
 
@@ -194,6 +192,7 @@ impl<T> Engine<T> {
         let entry = Entry {
             tag,
             number,
+            id_number: number,
             invocation_id: match spec.invocation_id {
                 Some(id) => id,
                 None => random_id(&mut self.rng),
@@ -205,6 +204,7 @@ impl<T> Engine<T> {
             retries: 0,
             late: Vec::new(),
             unsettled: None,
+            was_executed: false,
             last_error: None,
             token_version: 0,
             token_refreshed: false,
@@ -352,7 +352,7 @@ impl<T> Engine<T> {
                 invocation_id: entry.invocation_id,
                 contract_id: entry.spec.contract_id,
                 method_id: entry.spec.method_id,
-                number: entry.is_numbered().then_some(entry.number),
+                number: entry.is_numbered().then_some(entry.id_number),
                 first_unfinished,
                 attempt: entry.repetition(),
                 remaining: (until != Time::NEVER).then(|| until.since(now)),
@@ -386,7 +386,8 @@ impl<T> Engine<T> {
             return;
         };
         let current = matches!(entry.stage, Stage::InFlight(a) if a.serial == slot.serial);
-        if !current && !entry.late.iter().any(|(_, serial)| *serial == slot.serial) {
+        let is_late = entry.late.iter().any(|(_, serial)| *serial == slot.serial);
+        if !current && !is_late && !planted(Mutant::SerialNotCompared) {
             return;
         }
         let (response, extension) = match answer {
@@ -436,15 +437,38 @@ impl<T> Engine<T> {
             // It was executed, and this settles all attempts under this id.
             _ => {
                 entry.unsettled = None;
+                entry.was_executed = true;
                 entry.late.clear();
-                let in_flight = matches!(entry.stage, Stage::InFlight(_));
-                if !in_flight && self.is_retryable(&error) {
+                // With an id of the caller's own, a stored answer stands: it must not be asked for
+                // again where it may not be stored.
+                let is_waiting = !matches!(entry.stage, Stage::InFlight(_))
+                    && entry.spec.invocation_id.is_none();
+                if is_waiting && self.is_retryable(&error) {
                     // The retry is on its way already; it only must be a new question.
-                    self.calls[index].renew_id(&mut self.rng);
+                    self.renew_id(index);
                 } else {
                     self.attempt_ended(now, index, error);
                 }
             }
+        }
+    }
+
+    /// The call is to be asked anew after an answer. Both kinds of server would answer the old id
+    /// from their memory; but while an earlier attempt may have been executed, only the old id
+    /// keeps a deduplicated call from being executed twice.
+    fn renew_id(&mut self, index: usize) {
+        let entry = &mut self.calls[index];
+        let own_id = entry.spec.invocation_id.is_none();
+        if !own_id || (entry.unsettled.is_some() && entry.spec.repeat != Repeat::Idempotent) {
+            return;
+        }
+        entry.invocation_id = random_id(&mut self.rng);
+        // A server forgets by number what it knows of the old id; it must not mean the new one.
+        let number = self.next_number;
+        self.next_number += 1;
+        let old = std::mem::replace(&mut entry.id_number, number);
+        if self.unfinished.remove(&old) {
+            self.unfinished.insert(number);
         }
     }
 
@@ -453,7 +477,8 @@ impl<T> Engine<T> {
         let entry = &mut self.calls[index];
         entry.token_refreshed = true;
         entry.last_error = Some(error);
-        entry.renew_id(&mut self.rng);
+        self.renew_id(index);
+        let entry = &mut self.calls[index];
         if entry.token_version < self.token_version {
             // A newer one has been fetched meanwhile.
             return self.submit(now, index);
@@ -521,6 +546,7 @@ impl<T> Engine<T> {
         let error = match entry.outcome() {
             // Whatever this attempt came to, an earlier one may have been executed.
             Outcome::Unknown => error.with_outcome(Outcome::Unknown),
+            _ if entry.was_executed => error.with_outcome(Outcome::Answered),
             _ => error,
         };
         entry.last_error = Some(error.clone());
@@ -579,8 +605,9 @@ impl<T> Engine<T> {
         let answered = error.outcome() == Outcome::Answered
             && error.code().status() != status::TRANSPORT_ERROR;
         if answered || error.code() == ErrorCode::OutcomeUnknown {
-            entry.renew_id(&mut self.rng);
+            self.renew_id(index);
         }
+        let entry = &self.calls[index];
         let (method_name, attempt) = (entry.spec.method_name.clone(), entry.attempts);
         self.set_stage(index, Stage::Delaying { until: now + delay });
         self.notify(Notification::Retrying {
@@ -818,7 +845,7 @@ impl<T> Engine<T> {
             self.timers.remove(&(entry.wake, index));
         }
         if entry.is_numbered() {
-            self.unfinished.remove(&entry.number);
+            self.unfinished.remove(&entry.id_number);
         }
         self.actions.push_back(Action::Complete {
             tag: entry.tag,

@@ -213,3 +213,72 @@ fn an_id_of_the_callers_own_lets_a_stored_answer_stand() {
     world.call(2, |spec| spec.invocation_id = Some(Uuid::nil()));
     assert_eq!(world.error(2).code(), ErrorCode::InvalidArgument);
 }
+
+#[test]
+fn a_call_that_is_asked_anew_gets_a_new_number_with_its_new_id() {
+    let mut world = World::connected(|o| {
+        resilient(o);
+        o.retry.as_mut().unwrap().retryable_statuses.insert(500);
+    });
+    world.deduplicated(1);
+    world.fail(500);
+    world.sleep();
+    world.deduplicated(2);
+    let said: Vec<_> = world
+        .received
+        .iter()
+        .map(|request| {
+            let fields = Extension::decode(request.extension.as_deref().unwrap()).unwrap();
+            (
+                fields.call_number.unwrap(),
+                fields.first_unfinished.unwrap(),
+            )
+        })
+        .collect();
+    // The server may forget the old id; it must not take the new one for it.
+    assert_eq!(said, [(1, 1), (2, 2), (3, 2)]);
+    assert_ne!(
+        world.received[0].invocation_id,
+        world.received[1].invocation_id
+    );
+}
+
+#[test]
+fn a_call_that_was_executed_and_is_repeated_is_never_said_to_be_not_sent() {
+    let mut world = World::connected(|o| {
+        o.retry = Some(RetryOptions::default());
+        o.retry.as_mut().unwrap().retryable_statuses.insert(500);
+        o.retry.as_mut().unwrap().max_retries = 1;
+    });
+    world.deduplicated(1);
+    world.fail(500);
+    world.lose();
+    world.sleep();
+    let error = world.error(1);
+    assert_eq!(
+        (error.code(), error.outcome(), error.is_retryable()),
+        (ErrorCode::Transport, Outcome::Answered, false)
+    );
+}
+
+#[test]
+fn a_late_fault_under_an_id_of_the_callers_own_stands() {
+    let mut world = World::connected(|o| {
+        resilient(o);
+        o.attempt_timeout = Some(MS(1000));
+        o.retry.as_mut().unwrap().retryable_statuses.insert(500);
+    });
+    world.call(1, |spec| {
+        spec.repeat = Repeat::Deduplicated;
+        spec.invocation_id = Some(Uuid::from_u128(42));
+    });
+    // The attempt is over, and the next one waits for its turn: another server might get it.
+    world.sleep();
+    world.fail(500);
+    let error = world.error(1);
+    assert_eq!(
+        (error.code(), error.outcome()),
+        (ErrorCode::Remote, Outcome::Answered)
+    );
+    assert_eq!(world.received.len(), 1);
+}
