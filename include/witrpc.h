@@ -655,16 +655,18 @@ typedef struct witrpc_client_callbacks {
 typedef void (*witrpc_token_provider)(void *user_data, struct witrpc_token *answer);
 
 /**
+ * A connection was authorised, and none of its calls has been read yet; or it has ended. Must not
+ * block: it runs on an I/O thread, for several connections at once.
+ */
+typedef void (*witrpc_on_connection)(void *user_data, const struct witrpc_connection *connection);
+
+/**
  * An event happened. `arguments` are `count` encoded arguments, an empty one is null; all are
  * borrowed until the callback returns.
  */
 typedef void (*witrpc_encoded_event_handler)(void *user_data,
                                              const struct witrpc_bytes *arguments,
                                              size_t count);
- * A connection was authorised, and none of its calls has been read yet; or it has ended. Must not
- * block: it runs on an I/O thread, for several connections at once.
- */
-typedef void (*witrpc_on_connection)(void *user_data, const struct witrpc_connection *connection);
 
 /**
  * An event happened. `arguments` is a JSON array, borrowed until the callback returns.
@@ -1802,22 +1804,6 @@ const uint8_t *witrpc_request_trace_context(const struct witrpc_request *request
 int32_t witrpc_shutdown(uint64_t timeout_ms);
 
 /**
- * Makes a round trip to the server without waiting for it: a call of a method that no server has,
- * which executes nothing and is remembered nowhere. `done` is called exactly once, on the callback
- * thread, never inside this function: with WITRPC_OK once the server has answered, else with why it
- * has not within `timeout_ms`, or with WITRPC_UNAUTHORIZED if it refused the token. Then `destroy`
- * (may be NULL) is called with the user data. If this function fails, `done` is not called, and
- * `destroy` is.
- *
- * A .NET server answers calls one after the other, so that this one waits behind those that run;
- * while there are any (witrpc_client_stats), WITRPC_TIMEOUT says little.
- */
-int32_t witrpc_client_probe_start(const struct witrpc_client *client,
-                                  uint64_t timeout_ms,
-                                  witrpc_done done,
-                                  void *user_data,
-                                  witrpc_destroy destroy,
-                                  struct witrpc_error **error);
  * How calls say which method they mean (witrpc_method_lookup). Default WITRPC_LOOKUP_ID. One call can
  * be made otherwise with witrpc_call_options_method_lookup.
  */
@@ -1837,6 +1823,24 @@ int32_t witrpc_client_options_type_names(struct witrpc_client_options *options, 
  */
 const char *witrpc_request_type_argument(const struct witrpc_request *request,
                                          size_t index);
+
+/**
+ * Makes a round trip to the server without waiting for it: a call of a method that no server has,
+ * which executes nothing and is remembered nowhere. `done` is called exactly once, on the callback
+ * thread, never inside this function: with WITRPC_OK once the server has answered, else with why it
+ * has not within `timeout_ms`, or with WITRPC_UNAUTHORIZED if it refused the token. Then `destroy`
+ * (may be NULL) is called with the user data. If this function fails, `done` is not called, and
+ * `destroy` is.
+ *
+ * A .NET server answers calls one after the other, so that this one waits behind those that run;
+ * while there are any (witrpc_client_stats), WITRPC_TIMEOUT says little.
+ */
+int32_t witrpc_client_probe_start(const struct witrpc_client *client,
+                                  uint64_t timeout_ms,
+                                  witrpc_done done,
+                                  void *user_data,
+                                  witrpc_destroy destroy,
+                                  struct witrpc_error **error);
 
 /**
  * Raises an event to one connection, by the 16 bytes of its id. As witrpc_server_raise; `*clients`

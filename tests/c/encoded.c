@@ -2,7 +2,6 @@
 #include "fixture.h"
 
 static counter gone = COUNTER_INIT;
-static void destroyed(void *user_data) { counter_add(user_data, 1); }
 
 static int same(const uint8_t *data, size_t size, const char *text) {
   return size == strlen(text) && memcmp(data, text, size) == 0;

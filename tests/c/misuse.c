@@ -263,7 +263,7 @@ static void other_functions(void *h) {
   INVALID(witrpc_request_fail(h, "no", NULL));
   INVALID(witrpc_request_refuse(h, "no", NULL));
   INVALID(witrpc_request_reply_encoded(h, NULL, 0, NULL));
-  size_t size = 1;
+  size = 1;
   CHECK(witrpc_request_argument_count(h) == 0);
   CHECK(witrpc_request_argument(h, 0, &size) == NULL && size == 0);
   INVALID(witrpc_request_raise(h, "event Action E", "[]", NULL));
