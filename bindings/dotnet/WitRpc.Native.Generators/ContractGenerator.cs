@@ -16,7 +16,9 @@ namespace WitRpc.Native.Generators;
 [Generator(LanguageNames.CSharp)]
 public sealed class ContractGenerator : IIncrementalGenerator
 {
-    private const string Library = "WitRpc.Native";
+    /// <summary>The assemblies whose generic methods take contracts.</summary>
+    private static readonly HashSet<string> Libraries = ["WitRpc.Native", "WitRpc.Native.DependencyInjection"];
+
     private const string Attribute = "WitRpc.Native.WitContractAttribute";
 
     /// <inheritdoc/>
@@ -38,7 +40,7 @@ public sealed class ContractGenerator : IIncrementalGenerator
         var call = (InvocationExpressionSyntax)context.Node;
         if (context.SemanticModel.GetSymbolInfo(call, cancel).Symbol is not IMethodSymbol { IsGenericMethod: true, TypeArguments.Length: 1 } method
             || method.ContainingAssembly?.Name is not { } assembly
-            || (assembly != Library && !assembly.StartsWith(Library + ".", System.StringComparison.Ordinal))
+            || !Libraries.Contains(assembly)
             || !method.TypeParameters[0].HasReferenceTypeConstraint
             || method.TypeArguments[0] is not INamedTypeSymbol { TypeKind: TypeKind.Interface } contract)
         {

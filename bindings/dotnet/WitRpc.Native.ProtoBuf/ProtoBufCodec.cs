@@ -14,9 +14,25 @@ internal sealed class ProtoBufCodec : WitCodec
 
     public override int NativeNumber => 3;
 
-    public override void Write<T>(IBufferWriter<byte> output, T value) => Model.Serialize(output, value);
+    public override void Write<T>(IBufferWriter<byte> output, T value)
+    {
+        Check(typeof(T));
+        Model.Serialize(output, value);
+    }
 
-    public override T? Read<T>(ReadOnlySpan<byte> bytes) where T : default => (T?)Model.Deserialize(typeof(T), bytes);
+    public override T? Read<T>(ReadOnlySpan<byte> bytes) where T : default
+    {
+        Check(typeof(T));
+        return (T?)Model.Deserialize(typeof(T), bytes);
+    }
+
+    private static void Check(Type declared)
+    {
+        if (declared == typeof(object))
+        {
+            throw new NotSupportedException("protobuf can not hold an object: declare its type");
+        }
+    }
 
     private static RuntimeTypeModel CreateModel()
     {

@@ -38,6 +38,6 @@ internal static partial class Log
     [LoggerMessage(11, LogLevel.Error, "The token validator failed; the token is refused")]
     internal static partial void ValidatorFailed(ILogger logger, Exception error);
 
-    [LoggerMessage(12, LogLevel.Error, "The event {Event} could not be raised")]
+    [LoggerMessage(12, LogLevel.Error, "The event {Event} could not be raised, or not as it was")]
     internal static partial void RaiseFailed(ILogger logger, Exception error, string @event);
 }

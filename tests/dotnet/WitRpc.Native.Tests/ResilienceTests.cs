@@ -7,7 +7,7 @@ namespace WitRpc.Native.Tests;
 /// <summary>Losing the connection: callbacks, events, states, retries; with servers that are killed and come back.</summary>
 public class ResilienceTests
 {
-    private static void Fast(ReconnectOptions r) => (r.InitialDelay, r.MaxDelay) = (TimeSpan.FromMilliseconds(50), TimeSpan.FromMilliseconds(200));
+    private static void Fast(ReconnectOptions r) => (r.InitialDelay, r.MaxDelay, r.StableAfter) = (TimeSpan.FromMilliseconds(50), TimeSpan.FromMilliseconds(200), TimeSpan.Zero);
 
     [Fact]
     public async Task ReconnectsAgainAndAgainAndTellsItInOrder()

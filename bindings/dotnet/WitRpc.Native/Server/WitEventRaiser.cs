@@ -20,7 +20,7 @@ public sealed unsafe class WitEventRaiser
     {
         try
         {
-            var writer = new WitEventWriter(server.Codec);
+            var writer = new WitEventWriter(server, line);
             write(writer);
             Send(line, writer);
         }
@@ -32,16 +32,15 @@ public sealed unsafe class WitEventRaiser
 
     private void Send(string line, WitEventWriter writer)
     {
-        NativeBytes* arguments = stackalloc NativeBytes[Math.Max(1, writer.Ends.Count)];
+        int count = writer.Blobs.Count;
+        NativeBytes* arguments = stackalloc NativeBytes[Math.Max(1, count)];
         fixed (byte* data = writer.Bytes.WrittenSpan)
         {
-            int start = 0;
-            for (int i = 0; i < writer.Ends.Count; i++)
+            for (int i = 0; i < count; i++)
             {
-                arguments[i] = new NativeBytes { Data = data + start, Size = (nuint)(writer.Ends[i] - start) };
-                start = writer.Ends[i];
+                arguments[i] = new NativeBytes { Data = data + writer.Blobs[i].Start, Size = (nuint)writer.Blobs[i].Size };
             }
-            int status = NativeMethods.witrpc_server_raise_encoded(server.Handle, contract, line, arguments, (nuint)writer.Ends.Count, out nint error);
+            int status = NativeMethods.witrpc_server_raise_encoded(server.Handle, contract, line, arguments, (nuint)count, out nint error);
             WitRpcException.ThrowIfFailed(status, error);
         }
     }
@@ -51,25 +50,39 @@ public sealed unsafe class WitEventRaiser
 [EditorBrowsable(EditorBrowsableState.Never)]
 public sealed class WitEventWriter
 {
-    private readonly WitCodec codec;
+    private readonly WitServer server;
+    private readonly string line;
 
-    internal WitEventWriter(WitCodec codec) => this.codec = codec;
+    internal WitEventWriter(WitServer server, string line) => (this.server, this.line) = (server, line);
 
     internal ArrayBufferWriter<byte> Bytes { get; } = new();
 
-    internal List<int> Ends { get; } = [];
+    internal List<(int Start, int Size)> Blobs { get; } = [];
 
-    /// <summary>Adds the next argument.</summary>
+    /// <summary>
+    /// Adds the next argument. What the codec can't write travels as null, as from .NET's servers, and is logged: the clients
+    /// learn at least that the event happened, and the service that raised it could not do anything about it.
+    /// </summary>
     /// <typeparam name="T">Its declared type.</typeparam>
     /// <param name="value">The value.</param>
     /// <returns>This writer.</returns>
     public WitEventWriter With<T>(T value)
     {
-        if (value is not null)
+        if (value is null)
         {
-            codec.Write(Bytes, value);
+            return WithNull();
         }
-        Ends.Add(Bytes.WrittenCount);
+        int start = Bytes.WrittenCount;
+        try
+        {
+            server.Codec.Write(Bytes, value);
+            Blobs.Add((start, Bytes.WrittenCount - start));
+        }
+        catch (Exception e)
+        {
+            Log.RaiseFailed(server.Logger, e, $"{line}, argument {Blobs.Count + 1}");
+            WithNull();
+        }
         return this;
     }
 
@@ -77,7 +90,7 @@ public sealed class WitEventWriter
     /// <returns>This writer.</returns>
     public WitEventWriter WithNull()
     {
-        Ends.Add(Bytes.WrittenCount);
+        Blobs.Add((0, 0));
         return this;
     }
 
