@@ -116,6 +116,38 @@ static void events_travel_as_blobs(void) {
   witrpc_client_free(client);
 }
 
+static counter ended = COUNTER_INIT;
+static void on_ended(void *user_data, int32_t status, const witrpc_buffer *result,
+                     const witrpc_error *error) {
+  if (user_data) {
+    CHECK(status == WITRPC_OK && !error);
+    CHECK(same(witrpc_buffer_data(result), witrpc_buffer_size(result), "23"));
+  } else {
+    CHECK(status == WITRPC_CLOSED && !result && error);
+  }
+  counter_add(&ended, 1);
+}
+
+static void a_direct_completion_comes_where_the_answer_comes_in(void) {
+  witrpc_client *client = connected(quick_options());
+  witrpc_service *service = encoded_of(client);
+  witrpc_bytes arguments[2] = { { (const uint8_t *)"1", 1 }, { (const uint8_t *)"23", 2 } };
+  counter user = COUNTER_INIT;
+  for (int i = 1; i <= 100; i++) {
+    CHECK(witrpc_service_start_encoded_direct(service, "Second(int,int)", 15, arguments, 2, NULL,
+                                              on_ended, &user, destroyed, NULL, NULL) == WITRPC_OK);
+    counter_wait(&ended, i);
+  }
+  counter_wait(&user, 100);
+  witrpc_client_close(client);
+  /* One that ends at once ends before the function returns. */
+  CHECK(witrpc_service_start_encoded_direct(service, "Second(int,int)", 15, arguments, 2, NULL,
+                                            on_ended, NULL, NULL, NULL, NULL) == WITRPC_OK);
+  CHECK(counter_get(&ended) == 101);
+  witrpc_service_free(service);
+  witrpc_client_free(client);
+}
+
 static counter probes = COUNTER_INIT;
 static int32_t probed;
 static void on_probed(void *user_data, int32_t status, const witrpc_error *error) {
@@ -166,6 +198,7 @@ int main(void) {
   start_server("tcp://127.0.0.1:0");
   RUN(a_handler_gets_and_gives_blobs);
   RUN(events_travel_as_blobs);
+  RUN(a_direct_completion_comes_where_the_answer_comes_in);
   RUN(a_probe_goes_to_the_server_and_back_and_runs_nothing);
   RUN(retries_go_by_the_statuses_that_are_given);
   witrpc_server_free(server);

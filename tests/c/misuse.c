@@ -140,13 +140,15 @@ static void service_functions(void *h) {
                                  count_destroy, &call, NULL));
   INVALID(witrpc_service_start_encoded(h, "int A()", 7, NULL, 0, NULL, never_completion, NULL,
                                        count_destroy, &call, NULL));
+  INVALID(witrpc_service_start_encoded_direct(h, "int A()", 7, NULL, 0, NULL, never_completion,
+                                              NULL, count_destroy, &call, NULL));
   INVALID(witrpc_service_subscribe(h, "event Action E", never_event, NULL, count_destroy,
                                    &subscription, NULL));
   INVALID(witrpc_service_subscribe_n(h, "event Action E", 14, never_event, NULL, count_destroy,
                                      &subscription, NULL));
   INVALID(witrpc_service_subscribe_encoded(h, "event Action E", 14, never_encoded, NULL,
                                            count_destroy, &subscription, NULL));
-  CHECK(destroys == 6);
+  CHECK(destroys == 7);
   witrpc_service_free(h);
 }
 
@@ -555,6 +557,8 @@ static void text_that_is_not_utf8(void) {
                              NULL));
   WRONG(witrpc_service_start_n(service, "\xff", 1, "[]", 2, NULL, never_completion, NULL, NULL,
                                NULL, NULL));
+  WRONG(witrpc_service_start_encoded_direct(service, "\xff", 1, NULL, 0, NULL, never_completion,
+                                            NULL, NULL, NULL, NULL));
   WRONG(witrpc_service_start_encoded(service, "\xff", 1, NULL, 0, NULL, never_completion, NULL,
                                      NULL, NULL, NULL));
   witrpc_subscription *subscription = NULL;

@@ -1,3 +1,4 @@
+using System.Buffers;
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using WitRpc.Native.Interop;
@@ -6,13 +7,20 @@ namespace WitRpc.Native;
 
 /// <summary>
 /// A call under way. The native library holds it by one handle, which its completion gives back: that comes exactly once
-/// for every call that was started, so that no destroy callback is needed.
+/// for every call that was started, so that no destroy callback is needed. It comes on whatever thread the answer comes in on,
+/// also before the call has been started; from there one work item of the thread pool decodes the result and goes on with
+/// the code that waits for it.
 /// </summary>
-internal abstract unsafe class PendingCall
+internal abstract unsafe class PendingCall : IThreadPoolWorkItem
 {
-    /// <summary>Results up to this size are decoded on the native callback thread, bigger ones on the thread pool.</summary>
-    private const int DecodedAtOnce = 16 * 1024;
+    /// <summary>Results up to this size are copied, bigger ones retained.</summary>
+    private const int Copied = 16 * 1024;
 
+    private byte[]? bytes;
+    private int size;
+    private nint retained;
+    private Exception? failure;
+    private bool isCancelled;
     private CancellationTokenRegistration first;
     private CancellationTokenRegistration second;
     private CancellationToken cancelledBy;
@@ -31,7 +39,7 @@ internal abstract unsafe class PendingCall
         using WitHandle.Held held = service.Handle.Hold();
         nint userData = UserData.Alloc(this);
         nint started = 0;
-        int status = NativeMethods.witrpc_service_start_encoded(service.Handle, line, lineSize, arguments, count, options, &OnCompleted, userData, null, canBeCancelled ? &started : null, out nint error);
+        int status = NativeMethods.witrpc_service_start_encoded_direct(service.Handle, line, lineSize, arguments, count, options, &OnCompleted, userData, null, canBeCancelled ? &started : null, out nint error);
         if (status != 0)
         {
             UserData.Free((void*)userData);
@@ -47,11 +55,46 @@ internal abstract unsafe class PendingCall
         Release();
     }
 
-    private protected abstract void Succeed(nint result);
+    private protected abstract void Succeed(ReadOnlySpan<byte> result);
 
     private protected abstract void Fail(Exception exception);
 
     private protected abstract void Cancel(CancellationToken token);
+
+    void IThreadPoolWorkItem.Execute()
+    {
+        try
+        {
+            if (isCancelled)
+            {
+                Cancel(cancelledBy);
+            }
+            else if (failure is not null)
+            {
+                Fail(failure);
+            }
+            else if (retained != 0)
+            {
+                Succeed(new ReadOnlySpan<byte>(NativeMethods.witrpc_buffer_data(retained), size));
+            }
+            else
+            {
+                Succeed(bytes.AsSpan(0, size));
+            }
+        }
+        catch (Exception e)
+        {
+            Fail(e);
+        }
+        finally
+        {
+            NativeMethods.witrpc_buffer_free(retained);
+            if (bytes is not null)
+            {
+                ArrayPool<byte>.Shared.Return(bytes);
+            }
+        }
+    }
 
     private CancellationTokenRegistration Watch(CancellationToken token) => !token.CanBeCanceled ? default : token.UnsafeRegister(
         static (self, token) =>
@@ -78,53 +121,40 @@ internal abstract unsafe class PendingCall
     {
         PendingCall self = UserData.Get<PendingCall>(userData);
         UserData.Free(userData);
-        try
-        {
-            self.Complete(status, result, error);
-        }
-        catch (Exception e)
-        {
-            self.Fail(e);
-        }
+        self.Take(status, result, error);
         self.owner = null;
         self.Release();
+        ThreadPool.UnsafeQueueUserWorkItem(self, preferLocal: false);
     }
 
-    private void Complete(int status, nint result, nint error)
+    /// <summary>Takes over what is borrowed until the callback returns.</summary>
+    private void Take(int status, nint result, nint error)
     {
         if (status == (int)WitErrorCode.Cancelled)
         {
-            Cancel(cancelledBy);
+            isCancelled = true;
+            return;
         }
-        else if (status != 0)
+        if (status != 0)
         {
-            Fail(WitRpcException.From(status, error));
+            failure = WitRpcException.From(status, error);
+            return;
         }
-        else if (NativeMethods.witrpc_buffer_size(result) <= DecodedAtOnce)
+        nuint length = NativeMethods.witrpc_buffer_size(result);
+        if (length > int.MaxValue)
         {
-            Succeed(result);
+            failure = new WitRpcException(WitErrorCode.BadResult, "the result has more than 2 GiB", null, CallOutcome.Answered, 1);
+            return;
         }
-        else
+        size = (int)length;
+        if (size > Copied)
         {
-            nint kept = NativeMethods.witrpc_buffer_retain(result);
-            ThreadPool.UnsafeQueueUserWorkItem(
-                static state =>
-                {
-                    try
-                    {
-                        state.Self.Succeed(state.Kept);
-                    }
-                    catch (Exception e)
-                    {
-                        state.Self.Fail(e);
-                    }
-                    finally
-                    {
-                        NativeMethods.witrpc_buffer_free(state.Kept);
-                    }
-                },
-                (Self: this, Kept: kept),
-                preferLocal: false);
+            retained = NativeMethods.witrpc_buffer_retain(result);
+        }
+        else if (size > 0)
+        {
+            bytes = ArrayPool<byte>.Shared.Rent(size);
+            new ReadOnlySpan<byte>(NativeMethods.witrpc_buffer_data(result), size).CopyTo(bytes);
         }
     }
 }
@@ -132,11 +162,12 @@ internal abstract unsafe class PendingCall
 /// <summary>A call under way whose result is a <typeparamref name="T"/>.</summary>
 internal sealed class PendingCall<T>(WitCodec? codec, WitMethod? method) : PendingCall
 {
-    private readonly TaskCompletionSource<T> source = new(TaskCreationOptions.RunContinuationsAsynchronously);
+    /// <summary>Completed on the thread pool only, so what waits may go on right there.</summary>
+    private readonly TaskCompletionSource<T> source = new();
 
     internal Task<T> Task => source.Task;
 
-    private protected override void Succeed(nint result) => source.TrySetResult(Results.Read<T>(codec, method, result));
+    private protected override void Succeed(ReadOnlySpan<byte> result) => source.TrySetResult(Results.Read<T>(codec, method, result));
 
     private protected override void Fail(Exception exception) => source.TrySetException(exception);
 

@@ -218,16 +218,18 @@ internal readonly struct WitVoid;
 /// <summary>Reads results.</summary>
 internal static unsafe class Results
 {
-    internal static T Read<T>(WitCodec? codec, WitMethod? method, nint buffer)
+    internal static T Read<T>(WitCodec? codec, WitMethod? method, nint buffer) =>
+        Read<T>(codec, method, new ReadOnlySpan<byte>(NativeMethods.witrpc_buffer_data(buffer), checked((int)NativeMethods.witrpc_buffer_size(buffer))));
+
+    internal static T Read<T>(WitCodec? codec, WitMethod? method, ReadOnlySpan<byte> bytes)
     {
-        int size = checked((int)NativeMethods.witrpc_buffer_size(buffer));
-        if (size == 0 || codec is null)
+        if (bytes.IsEmpty || codec is null)
         {
             return default!; // as .NET's proxies do with the null that an empty blob stands for
         }
         try
         {
-            return codec.Read<T>(new ReadOnlySpan<byte>(NativeMethods.witrpc_buffer_data(buffer), size))!;
+            return codec.Read<T>(bytes)!;
         }
         catch (Exception e)
         {

@@ -54,7 +54,7 @@ internal static unsafe partial class NativeMethods
     internal static partial int witrpc_service_call_encoded(ServiceHandle service, byte* method, nuint method_size, NativeBytes* arguments, nuint count, nint options, out nint result, out nint error);
 
     [LibraryImport(Library)]
-    internal static partial int witrpc_service_start_encoded(ServiceHandle service, byte* method, nuint method_size, NativeBytes* arguments, nuint count, nint options, delegate* unmanaged[Cdecl]<void*, int, nint, nint, void> completion, nint user_data, delegate* unmanaged[Cdecl]<void*, void> destroy, nint* call, out nint error);
+    internal static partial int witrpc_service_start_encoded_direct(ServiceHandle service, byte* method, nuint method_size, NativeBytes* arguments, nuint count, nint options, delegate* unmanaged[Cdecl]<void*, int, nint, nint, void> completion, nint user_data, delegate* unmanaged[Cdecl]<void*, void> destroy, nint* call, out nint error);
 
     [LibraryImport(Library)]
     internal static partial int witrpc_call_cancel(nint call);
