@@ -941,6 +941,24 @@ int32_t witrpc_service_start_encoded(const struct witrpc_service *service,
                                      struct witrpc_error **error);
 
 /**
+ * As witrpc_service_start_encoded with `completion` called where the answer comes in: on an I/O
+ * thread, or on a thread that is inside another function of this client, also before this function
+ * returns. It must not block, nor call functions that do. For language bindings, which have their own
+ * way to user code and are spared a change of threads.
+ */
+int32_t witrpc_service_start_encoded_direct(const struct witrpc_service *service,
+                                            const char *method,
+                                            size_t method_size,
+                                            const struct witrpc_bytes *arguments,
+                                            size_t arguments_count,
+                                            const struct witrpc_call_options *options,
+                                            witrpc_completion completion,
+                                            void *user_data,
+                                            witrpc_destroy destroy,
+                                            struct witrpc_call **call,
+                                            struct witrpc_error **error);
+
+/**
  * Ends a call with WITRPC_CANCELLED, unless it has ended. What is on its way may still be executed;
  * a libwitrpc server is told that nobody waits for it any more (see witrpc_request_is_cancelled).
  * Never blocks; any thread, any callback.

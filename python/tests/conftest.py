@@ -139,7 +139,7 @@ def run(work: Any) -> Any:
 
     async def watched() -> Any:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(150):
             return await work
 
     result = asyncio.run(watched())

@@ -104,7 +104,7 @@ class IEcho(witrpc.Contract, Protocol, name="Demo.IEcho", assembly="Demo.Contrac
     async def Overload(self, a: int, b: str) -> str: ...
     async def Overload(self, a: int | str, b: str = "") -> int | str: ...
 
-    Name: witrpc.Property[str]
-    Progress: witrpc.Event[int]
-    PersonChanged: witrpc.Event[Person | None, str | None]
-    Nothing: witrpc.Event[()]
+    Name: witrpc.Property[str] = witrpc.Property()
+    Progress: witrpc.Event[int] = witrpc.Event()
+    PersonChanged: witrpc.Event[Person | None, str | None] = witrpc.Event()
+    Nothing: witrpc.Event[()] = witrpc.Event()

@@ -127,12 +127,14 @@ def test_a_slow_reader_loses_the_oldest_and_is_told(demo: Running) -> None:
     with witrpc.sync.connect(demo.endpoint) as client:
         echo = client.service(ECHO)
         stream = echo.event("event Action<int> Progress").stream()
-        echo.call("void RaiseMany(int count)", 3000)
+        # More than a queue holds (65,536).
+        count = 70_000
+        echo.call("void RaiseMany(int count)", count, timeout=60)
         echo.call("string Ping()")
         first = stream.get(timeout=10)
         assert stream.dropped == first > 0
-        rest = [stream.get(timeout=10) for _ in range(2999 - first)]
-        assert rest == list(range(first + 1, 3000))
+        rest = [stream.get(timeout=10) for _ in range(count - 1 - first)]
+        assert rest == list(range(first + 1, count))
 
 
 def test_cancelling_a_wait_loses_nothing_and_closing_ends_it(demo: Running) -> None:

@@ -24,8 +24,8 @@ class IWork(witrpc.Contract, Protocol, name="My.IWork"):
     async def count_up(self) -> int: ...
     async def wrong(self) -> int: ...
 
-    Done: witrpc.Event[int, str]
-    Mode: witrpc.Property[str]
+    Done: witrpc.Event[int, str] = witrpc.Event()
+    Mode: witrpc.Property[str] = witrpc.Property()
 
 
 class Work(IWork):

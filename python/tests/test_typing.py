@@ -20,17 +20,17 @@ class IEcho(witrpc.Contract, Protocol, name="Demo.IEcho"):
     async def Add(self, a: int, b: int) -> int: ...
     async def Big(self, value: Annotated[int, witrpc.Int64]) -> Annotated[int, witrpc.Int64]: ...
 
-    Progress: witrpc.Event[int]
-    Moved: witrpc.Event[int, str]
-    Nothing: witrpc.Event[()]
-    Name: witrpc.Property[str]
+    Progress: witrpc.Event[int] = witrpc.Event()
+    Moved: witrpc.Event[int, str] = witrpc.Event()
+    Nothing: witrpc.Event[()] = witrpc.Event()
+    Name: witrpc.Property[str] = witrpc.Property()
 
 
 class IEchoSync(witrpc.Contract, Protocol, name="Demo.IEcho"):
     def Add(self, a: int, b: int) -> int: ...
 
-    Progress: witrpc.Event[int]
-    Name: witrpc.sync.Property[str]
+    Progress: witrpc.Event[int] = witrpc.Event()
+    Name: witrpc.sync.Property[str] = witrpc.sync.Property()
 
 
 class Echo(IEcho):
@@ -172,8 +172,12 @@ def test_the_package_is_typed_and_its_stubs_are_right(tmp_path: pathlib.Path) ->
         "MYPYPATH": os.environ.get("PYTHONPATH", ""),
         "MYPY_CACHE_DIR": str(tmp_path),
     }
+    # The buffer protocol has a name from CPython 3.12 on; nobody imports everything from the native half.
+    known = tmp_path / "known"
+    known.write_text("witrpc._witrpc.__all__\nwitrpc._witrpc.Buffer.__buffer__\n")
+    arguments = ["--allowlist", str(known), "--ignore-unused-allowlist", "witrpc._witrpc"]
     done = subprocess.run(
-        [sys.executable, "-m", "mypy.stubtest", "witrpc._witrpc"],
+        [sys.executable, "-m", "mypy.stubtest", *arguments],
         capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout

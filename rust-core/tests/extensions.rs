@@ -158,6 +158,32 @@ async fn a_call_that_somebody_else_waits_for_too_is_not_cancelled_by_one_of_them
 }
 
 #[tokio::test]
+async fn of_two_calls_of_one_client_under_one_id_each_is_its_own() {
+    let (server, endpoint, mut held) = serve(|b| b).await;
+    let (_client, echo) = connect(Client::builder(&endpoint)).await;
+    let call = || {
+        let echo = echo.clone();
+        tokio::spawn(async move {
+            let call = echo.call::<i32>("int Hold(int)", (1,));
+            call.invocation_id(Uuid::from_u128(7)).no_timeout().await
+        })
+    };
+    let first = call();
+    let context = within("a call", held.begun.recv()).await.unwrap();
+    let second = call();
+    while server.stats().dedup.attached < 1 {
+        tokio::task::yield_now().await;
+    }
+    first.abort();
+    let _ = first.await;
+    let sum = echo.call::<i32>("int Add(int,int)", (2, 3));
+    assert_eq!(sum.await.unwrap(), 5);
+    assert!(!context.cancellation().is_cancelled());
+    held.gate.notify_one();
+    assert_eq!(within("an answer", second).await.unwrap().unwrap(), 1);
+}
+
+#[tokio::test]
 async fn the_last_one_who_waits_cancels() {
     let (server, endpoint, mut held) = serve(|b| b).await;
     let id = Uuid::from_u128(7);

@@ -233,6 +233,9 @@ def _service_of(instance: Any) -> tuple[contract.ContractInfo, list[_Handler]]:
         handlers.append(_Handler(method.line, function, method.arguments, (info.native.name, method.python_name)))
     for prop in info.properties:
         name = prop.net_name
+        plain = inspect.getattr_static(instance, prop.python_name, None)
+        if not hasattr(instance, f"get_{name}") and (plain is None or type(plain).__name__ == "Property"):
+            raise InvalidArgumentError(f"{type(instance).__name__} does not answer {cls.__name__}.{prop.python_name}")
         reader = getattr(instance, f"get_{name}", None) or functools.partial(getattr, instance, prop.python_name)
         writer = getattr(instance, f"set_{name}", None) or functools.partial(setattr, instance, prop.python_name)
         handlers.append(_Handler(f"get_{name}()", reader, (), (info.native.name, f"get_{name}")))

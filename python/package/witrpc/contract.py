@@ -93,7 +93,7 @@ class EventStream(abc.ABC, Generic[T_co]):
 
 
 class Event(Generic[*Ts]):
-    """An event of a contract: ``Progress: witrpc.Event[int]``.
+    """An event of a contract: ``Progress: witrpc.Event[int] = witrpc.Event()``.
 
     At a client it is iterated over or subscribed to; at a server it is raised by calling it.
     """
@@ -146,7 +146,7 @@ class Event(Generic[*Ts]):
 
 
 class Property(Generic[T]):
-    """A property of a contract, ``string Name { get; set; }``: ``Name: witrpc.Property[str]``.
+    """A property of a contract, ``string Name { get; set; }``: ``Name: witrpc.Property[str] = witrpc.Property()``.
 
     At a server an attribute or property of the same name, or methods ``get_Name`` and ``set_Name``, answer it.
     """
@@ -178,7 +178,7 @@ class Contract(Protocol):
         class IEcho(witrpc.Contract, Protocol, name="Demo.IEcho"):
             async def Add(self, a: int, b: int) -> int: ...
 
-            Progress: witrpc.Event[int]
+            Progress: witrpc.Event[int] = witrpc.Event()
 
     ``name`` is the .NET name of the interface. Methods have no body; with ``Protocol`` among the bases type checkers
     accept that. Names are those of C#, or in Python's spelling (``add_one`` is ``AddOne``). ``async def`` is for
@@ -202,6 +202,13 @@ def _own_annotations(cls: type) -> dict[str, Any]:
 
         return annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF)
     return inspect.get_annotations(cls)
+
+
+def _members(cls: type) -> dict[str, Any]:
+    """Events, properties, and whatever else a class itself declares as attributes."""
+    own = _own_annotations(cls)
+    hints = typing.get_type_hints(cls, include_extras=True) if own else {}
+    return {name: hints[name] for name in own}
 
 
 def _is_event(annotation: Any) -> bool:
@@ -287,10 +294,8 @@ def read(cls: type) -> ContractInfo:
                 seen.add(attribute)
                 overloads = typing.get_overloads(value) or [value]
                 methods += [_method(schema, cls, attribute, function) for function in overloads]
-        own = _own_annotations(base)
-        hints = typing.get_type_hints(base, include_extras=True) if own else {}
-        for attribute, annotation in hints.items():
-            if attribute.startswith("_") or attribute in seen or attribute not in own:
+        for attribute, annotation in _members(base).items():
+            if attribute.startswith("_") or attribute in seen:
                 continue
             seen.add(attribute)
             where, args = f"{cls.__name__}.{attribute}", typing.get_args(annotation)

@@ -55,7 +55,7 @@ S = TypeVar("S")
 
 
 class Property(Generic[T]):
-    """A property of a contract for blocking clients: ``Name: witrpc.sync.Property[str]``."""
+    """A property of a contract for blocking clients: ``Name: witrpc.sync.Property[str] = witrpc.sync.Property()``."""
 
     def get(self) -> T:
         """Asks for the value."""

@@ -22,7 +22,17 @@ struct State {
     cancelled: AtomicBool,
     changed: Notify,
     /// Who waits for the answer. A .NET client is nobody who could be found here again.
-    waiting: Mutex<Vec<Uuid>>,
+    waiting: Mutex<Vec<Waiting>>,
+}
+
+/// Somebody who waits for the answer of a call: a request of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Waiting {
+    /// The same over all connections of a client.
+    pub(super) client: Uuid,
+    pub(super) connection: Uuid,
+    /// Id of the request's message.
+    pub(super) message: Uuid,
 }
 
 impl CancellationToken {
@@ -47,27 +57,33 @@ impl CancellationToken {
         }
     }
 
-    /// Of a call that `client` has begun.
-    pub(super) fn of(client: Uuid) -> Self {
+    /// Of a call that this request begins.
+    pub(super) fn of(request: Waiting) -> Self {
         Self(Some(Arc::new(State {
-            waiting: Mutex::new(vec![client]),
+            waiting: Mutex::new(vec![request]),
             ..State::default()
         })))
     }
 
     /// One more waits for the answer.
-    pub(super) fn join(&self, client: Uuid) {
+    pub(super) fn join(&self, request: Waiting) {
         if let Some(state) = &self.0 {
-            state.waiting.lock().push(client);
+            state.waiting.lock().push(request);
         }
     }
 
-    /// `client` waits no more, whatever it has sent for this call.
-    pub(super) fn withdraw(&self, client: Uuid) {
+    /// This request is taken back, and with it what its client has sent for the call on earlier
+    /// connections. Another request of the same client on the same connection is another call of
+    /// its own, which still waits.
+    pub(super) fn withdraw(&self, request: Waiting) {
         let Some(state) = &self.0 else { return };
         let mut waiting = state.waiting.lock();
         let before = waiting.len();
-        waiting.retain(|other| *other != client);
+        waiting.retain(|other| {
+            let is_earlier =
+                other.client == request.client && other.connection != request.connection;
+            *other != request && !is_earlier
+        });
         if waiting.is_empty() && before > 0 {
             state.cancelled.store(true, Ordering::SeqCst);
             state.changed.notify_waiters();
@@ -81,18 +97,27 @@ mod tests {
 
     #[tokio::test]
     async fn the_last_one_who_withdraws_pulls_the_token() {
-        let (one, two) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let request = |client, connection, message| Waiting {
+            client: Uuid::from_u128(client),
+            connection: Uuid::from_u128(connection),
+            message: Uuid::from_u128(message),
+        };
+        let one = request(1, 1, 1);
         let token = CancellationToken::of(one);
         let waiter = tokio::spawn({
             let token = token.clone();
             async move { token.cancelled().await }
         });
-        token.join(two);
-        token.join(one);
-        token.withdraw(Uuid::from_u128(3));
+        token.join(request(2, 2, 2));
+        token.withdraw(request(3, 3, 3));
         token.withdraw(one);
         assert!(!token.is_cancelled());
-        token.withdraw(two);
+        // The same client twice on one connection, and once on an earlier one.
+        token.join(request(2, 4, 5));
+        token.join(request(2, 4, 6));
+        token.withdraw(request(2, 4, 5));
+        assert!(!token.is_cancelled());
+        token.withdraw(request(2, 4, 6));
         assert!(token.is_cancelled());
         waiter.await.unwrap();
         token.cancelled().await;
@@ -101,7 +126,11 @@ mod tests {
     #[test]
     fn a_call_that_nobody_can_take_back_never_is() {
         let token = CancellationToken::default();
-        token.withdraw(Uuid::nil());
+        token.withdraw(Waiting {
+            client: Uuid::nil(),
+            connection: Uuid::nil(),
+            message: Uuid::nil(),
+        });
         assert!(!token.is_cancelled());
     }
 }

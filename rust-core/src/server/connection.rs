@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::addresses::Addresses;
-use super::cancellation::CancellationToken;
+use super::cancellation::{CancellationToken, Waiting};
 use super::dispatch::Dispatch;
 use super::groups::{ConnectionInfo, GroupTable};
 use super::inbox::{Arrived, Inbox};
@@ -216,10 +216,13 @@ impl Connection {
         *self.client_id.lock()
     }
 
-    /// Who waits for the answers of this connection's calls: the same client over all of its
-    /// connections.
-    pub(super) fn party(&self) -> Uuid {
-        self.client_id().unwrap_or(self.id)
+    /// Who waits for the answer to a message of this connection.
+    pub(super) fn waiting(&self, message: Uuid) -> Waiting {
+        Waiting {
+            client: self.client_id().unwrap_or(self.id),
+            connection: self.id,
+            message,
+        }
     }
 
     /// Notes the token of a call that goes on, until it is answered.
@@ -476,7 +479,7 @@ impl Connection {
                 ServerReceived::Cancel(id) => {
                     if !task.inbox.cancel(id) {
                         let token = self.cancellable.lock().remove(&id);
-                        token.inspect(|token| token.withdraw(self.party()));
+                        token.inspect(|token| token.withdraw(self.waiting(id)));
                     }
                 }
                 ServerReceived::Leaves => {

@@ -260,7 +260,7 @@ impl Dispatch {
         let input = decoded.map_err(|e| Fault::bad_request(e.to_string()))?;
         let peer = connection.peer_info();
         let cancellation = match peer.capabilities.has(Capabilities::CANCELLATION) {
-            true => CancellationToken::of(connection.party()),
+            true => CancellationToken::of(connection.waiting(arrived.id)),
             false => CancellationToken::default(),
         };
         let ticket = if request.invocation_id.is_nil() {
@@ -362,7 +362,7 @@ impl Dispatch {
             Admission::Attached => {
                 let running = table.ticket(&call.principal, call.invocation);
                 if let Some(token) = running.and_then(|ticket| tokens.get(ticket.index())) {
-                    token.join(connection.party());
+                    token.join(connection.waiting(id));
                     connection.may_be_cancelled(id, token.clone());
                 }
                 Ok(None)

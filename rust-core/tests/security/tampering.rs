@@ -284,8 +284,11 @@ fn a_damaged_handshake_is_tried_again_and_a_damaged_key_exchange_ends() {
         world.engine.connect(world.now);
         world.run(&mut flip(Side::Server, Envelope::OVERHEAD + at, 3));
         assert_eq!(world.engine.state(), State::Failed);
-        let failure = world.engine.last_failure().unwrap();
-        assert_eq!(failure.code(), ErrorCode::Encryption);
+        // A bit in the count of members shifts where they are read: what was sealed is then taken for
+        // something else, now and then for a reply that makes no sense.
+        let code = world.engine.last_failure().unwrap().code();
+        let said = matches!(code, ErrorCode::Encryption | ErrorCode::Protocol);
+        assert!(said, "{at}: {code:?}");
         assert_eq!(world.executed, 0);
     }
 }
