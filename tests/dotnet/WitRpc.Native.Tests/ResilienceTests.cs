@@ -57,6 +57,7 @@ public class ResilienceTests
             }
             await client.WaitForStateAsync(ReconnectionState.Reconnecting).InTime();
             Assert.False(client.IsAuthorized);
+            await Support.Until(() => told.Count(t => t == "event reconnecting") == round + 1, "reconnecting is told");
         }
         string[] once = ["disconnected with a reason", "reconnecting", "event reconnecting", "reconnected freshpong", "event reconnected"];
         Assert.Equal([.. once, .. once, .. once[..3]], told.Where(t => t != ""));
