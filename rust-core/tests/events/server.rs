@@ -279,31 +279,3 @@ async fn accessors_of_events_that_a_client_calls_change_nothing() {
         assert_eq!(next(&mut stream).await, n);
     }
 }
-
-#[tokio::test]
-async fn methods_that_are_named_like_accessors_are_methods() {
-    let contract = || {
-        witrpc::contract::Contract::builder("Demo.IShop")
-            .method("int add_Item(int item)")
-            .method("int remove_Item(int item)")
-            .event("event Action<int> Item2")
-            .build()
-            .unwrap()
-    };
-    let server = witrpc::server::Server::builder()
-        .listen("tcp://127.0.0.1:0")
-        .service(
-            witrpc::server::ServiceBuilder::new(contract())
-                .handle("add_Item", |_, (n,): (i32,)| async move { Ok(n + 1) })
-                .handle("remove_Item", |_, (n,): (i32,)| async move { Ok(n - 1) }),
-        )
-        .start()
-        .await
-        .unwrap();
-    let endpoint = server.endpoints()[0].to_string();
-    let client = witrpc::client::Client::builder(&endpoint).build().unwrap();
-    client.connect().await.unwrap();
-    let shop = client.service_of(contract());
-    assert_eq!(shop.call::<i32>("add_Item", (7,)).await, Ok(8));
-    assert_eq!(shop.call::<i32>("remove_Item", (7,)).await, Ok(6));
-}
