@@ -18,7 +18,7 @@ help:
 	@echo "make bench-python  calls from Python beside grpcio, pyzmq and raw sockets (part of make bench)"
 	@echo "make soak-python   a million calls and a thousand reconnections from Python, with flat memory"
 	@echo "make python-api    writes docs/python/api.md anew"
-	@echo "make header  writes include/witrpc.h and ffi/symbols.txt anew"
+	@echo "make header  writes include/witrpc.h, ffi/since.txt and ffi/symbols.txt anew"
 	@echo "make audit   licences and known advisories of all dependencies, as far as that works offline"
 
 build:

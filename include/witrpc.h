@@ -22,8 +22,8 @@
  * - Callbacks come with `user_data`, which is handed back to them, and `destroy`, which is called
  *   with it exactly once, after the last callback, also if the function that was given them fails;
  *   it may be NULL. They run on a thread of the library's own, in order (a handler of events that
- *   takes long is overtaken by the others), never inside a function that you call. They may call everything here, also functions that block, and must not throw or
- *   longjmp out.
+ *   takes long is overtaken by the others), never inside a function that you call. They may call
+ *   everything here, also functions that block, and must not throw or longjmp out.
  * - Threads. Unless a function says otherwise it may be called from any thread and any callback,
  *   and does not block.
  * - Durations are milliseconds, sizes are bytes.
@@ -31,7 +31,8 @@
  *   and freeing them does nothing; the parent goes on undisturbed. The child may make its own. (Not
  *   noticed on Windows, which has no fork.)
  *
- * Since 0.1.0: everything that does not say otherwise.
+ * Each item says since which version it is there. Members of enums and structs came with them,
+ * unless they say otherwise.
  */
 
 #ifndef WITRPC_H
@@ -41,40 +42,46 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** True if the library that is loaded can be used with this header. */
+/** True if the library that is loaded can be used with this header. @since 0.1.0 */
 #define WITRPC_CHECK_ABI()                                                                         \
   ((witrpc_abi_version() >> 16) == (WITRPC_ABI_VERSION >> 16) &&                                   \
    witrpc_abi_version() >= WITRPC_ABI_VERSION)
 
-/** How a witrpc_client_callbacks begins: its size, and no callbacks. */
+/** How a witrpc_client_callbacks begins: its size, and no callbacks. @since 0.1.0 */
 #define WITRPC_CLIENT_CALLBACKS_INIT { sizeof(witrpc_client_callbacks), 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/** How a witrpc_client_stats begins. */
+/** How a witrpc_client_stats begins. @since 0.1.0 */
 #define WITRPC_CLIENT_STATS_INIT { sizeof(witrpc_client_stats), 0, 0, 0, 0, 0, 0 }
 
-/** How a witrpc_client_health begins. */
+/** How a witrpc_client_health begins. @since 0.1.0 */
 #define WITRPC_CLIENT_HEALTH_INIT { sizeof(witrpc_client_health), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/** How a witrpc_server_stats begins. */
+/** How a witrpc_server_stats begins. @since 0.1.0 */
 #define WITRPC_SERVER_STATS_INIT { sizeof(witrpc_server_stats), 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/** How a witrpc_subscription_stats begins. */
+/** How a witrpc_subscription_stats begins. @since 0.1.0 */
 #define WITRPC_SUBSCRIPTION_STATS_INIT { sizeof(witrpc_subscription_stats), 0, 0, 0, 0 }
 
 
 /**
  * The ABI this header describes: the major version in the upper 16 bits, the minor in the lower.
  * A library of the same major version and an equal or higher minor one can be used with it.
+ *
+ * @since 0.1.0
  */
 #define WITRPC_ABI_VERSION 1
 
 /**
  * A time limit that never ends. The only way to let a call wait for ever.
+ *
+ * @since 0.1.0
  */
 #define WITRPC_NO_TIMEOUT 18446744073709551615ull
 
 /**
  * How a function ended. Numbers never change; new ones may be added.
+ *
+ * @since 0.1.0
  */
 enum witrpc_status
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -163,6 +170,8 @@ typedef int32_t witrpc_status;
 
 /**
  * State of a client. The numbers are WitRPC's.
+ *
+ * @since 0.1.0
  */
 enum witrpc_state
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -196,6 +205,8 @@ typedef int32_t witrpc_state;
 
 /**
  * What is known about a call that failed.
+ *
+ * @since 0.1.0
  */
 enum witrpc_outcome
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -225,6 +236,8 @@ typedef int32_t witrpc_outcome;
 
 /**
  * How delays are spread, so that many clients do not come back at the same moment.
+ *
+ * @since 0.1.0
  */
 enum witrpc_jitter
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -258,6 +271,8 @@ typedef int32_t witrpc_jitter;
 
 /**
  * How the delays of retries grow.
+ *
+ * @since 0.1.0
  */
 enum witrpc_backoff
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -287,6 +302,8 @@ typedef int32_t witrpc_backoff;
 
 /**
  * What happens to events that come faster than they are taken, once their queue is full.
+ *
+ * @since 0.1.0
  */
 enum witrpc_overflow
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -317,6 +334,8 @@ typedef int32_t witrpc_overflow;
 
 /**
  * How arguments, results and event arguments travel. Numbers never change.
+ *
+ * @since 0.1.0
  */
 enum witrpc_codec
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -355,6 +374,8 @@ typedef int32_t witrpc_codec;
 
 /**
  * A verdict on a client. Numbers never change.
+ *
+ * @since 0.1.0
  */
 enum witrpc_health_status
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -384,6 +405,8 @@ typedef int32_t witrpc_health_status;
 
 /**
  * How much a record matters. Numbers never change.
+ *
+ * @since 0.1.0
  */
 enum witrpc_log_level
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -422,6 +445,8 @@ typedef int32_t witrpc_log_level;
 /**
  * How a call says which method it means. Generic methods, and others without an id, always travel
  * by name.
+ *
+ * @since 0.1.0
  */
 enum witrpc_method_lookup
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -453,6 +478,8 @@ typedef int32_t witrpc_method_lookup;
 
 /**
  * How the types of a call that travels by name are named.
+ *
+ * @since 0.1.0
  */
 enum witrpc_type_names
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -482,46 +509,62 @@ typedef int32_t witrpc_type_names;
  * Bytes that the library made: a result as JSON text, or an encoded one. Owned by whoever got it;
  * free it with witrpc_buffer_free. Buffers that a callback is given are borrowed until it returns;
  * witrpc_buffer_retain keeps one for longer, without a copy.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_buffer witrpc_buffer;
 
 /**
  * A call under way, to be cancelled. Freeing it does not cancel the call.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_call witrpc_call;
 
 /**
  * What is special about a call. May be used for many calls, and freed as soon as they have been
  * made. Any thread.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_call_options witrpc_call_options;
 
 /**
  * A token to be checked. An asynchronous validator owns it; freeing it without an answer refuses
  * the token.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_check witrpc_check;
 
 /**
  * A client. All functions may be called from any thread and from any callback.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_client witrpc_client;
 
 /**
  * The options of clients. Set what is to be different from the defaults, then make one or more
  * clients from them; the options may be changed and freed afterwards. Any thread.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_client_options witrpc_client_options;
 
 /**
  * A connection that was authorised, or has ended. Borrowed: valid until the callback that was given
  * it returns.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_connection witrpc_connection;
 
 /**
  * A contract: the methods, events and data types of a service. Immutable and shared: it may be
  * freed as soon as it has been handed to a client or an implementation.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_contract witrpc_contract;
 
@@ -529,12 +572,16 @@ typedef struct witrpc_contract witrpc_contract;
  * Why something failed: code, message, details, what is known of the outcome. Owned by whoever
  * got it; free it with witrpc_error_free. Errors that a callback is given are borrowed until it
  * returns.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_error witrpc_error;
 
 /**
  * A contract and a handler for each of its methods. May be given to several servers, and freed
  * afterwards. Any thread.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_implementation witrpc_implementation;
 
@@ -542,44 +589,60 @@ typedef struct witrpc_implementation witrpc_implementation;
  * A queue of callbacks that a loop of the caller's runs: its epoll, libuv, GLib or game loop. Clients
  * and servers that were given it have their callbacks run by witrpc_dispatch, on the thread that calls
  * it, and nowhere else. Any number of clients and servers may share one.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_loop witrpc_loop;
 
 /**
  * A call to be answered. The handler owns it: it must end it with witrpc_request_reply or
  * witrpc_request_fail, now or later, on any thread. Freeing it without an answer fails the call.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_request witrpc_request;
 
 /**
  * A running server. All functions may be called from any thread.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_server witrpc_server;
 
 /**
  * The options of servers. May be changed and freed after a server was started from them. Any
  * thread.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_server_options witrpc_server_options;
 
 /**
  * A handle on one contract of the server that a client is connected to.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_service witrpc_service;
 
 /**
  * A subscription to an event. It lasts until it is freed, over all reconnections.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_subscription witrpc_subscription;
 
 /**
  * Where a token provider puts its answer: valid until it is answered or failed, and for a provider
  * that is not asynchronous at most until that returns.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_token witrpc_token;
 
 /**
  * Encoded bytes of the caller's.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_bytes {
   /**
@@ -595,6 +658,8 @@ typedef struct witrpc_bytes {
 /**
  * The end of a call: `status` (witrpc_status); for WITRPC_OK the result, else an error. Both are
  * borrowed until the callback returns; witrpc_buffer_retain keeps a result.
+ *
+ * @since 0.1.0
  */
 typedef void (*witrpc_completion)(void *user_data,
                                   int32_t status,
@@ -603,17 +668,23 @@ typedef void (*witrpc_completion)(void *user_data,
 
 /**
  * Called once, after the last call of the callback that the user data was given for.
+ *
+ * @since 0.1.0
  */
 typedef void (*witrpc_destroy)(void *user_data);
 
 /**
  * The end of an asynchronous operation without a result: `status` (witrpc_status) and, if it is
  * not WITRPC_OK, a borrowed error.
+ *
+ * @since 0.1.0
  */
 typedef void (*witrpc_done)(void *user_data, int32_t status, const struct witrpc_error *error);
 
 /**
  * What a client has done and does. Set `struct_size` before it is filled.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_client_stats {
   /**
@@ -649,6 +720,8 @@ typedef struct witrpc_client_stats {
 
 /**
  * A retry that is about to happen. Filled by the library; valid until the callback returns.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_retry_info {
   /**
@@ -681,6 +754,8 @@ typedef struct witrpc_retry_info {
  * things happen, never inside a function that you call and never on an I/O thread. They may call
  * any function of this header, blocking ones too; while one runs, later ones wait, and so do
  * handlers of events. They must not throw or longjmp out.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_client_callbacks {
   /**
@@ -730,18 +805,24 @@ typedef struct witrpc_client_callbacks {
  *
  * Give the token with witrpc_token_answer, or say with witrpc_token_fail why there is none, and
  * return. Without an answer this attempt fails, and the next one asks again.
+ *
+ * @since 0.1.0
  */
 typedef void (*witrpc_token_provider)(void *user_data, struct witrpc_token *answer);
 
 /**
  * A connection was authorised, and none of its calls has been read yet; or it has ended. Must not
  * block: it runs on an I/O thread, for several connections at once.
+ *
+ * @since 0.1.0
  */
 typedef void (*witrpc_on_connection)(void *user_data, const struct witrpc_connection *connection);
 
 /**
  * An event happened. `arguments` are `count` encoded arguments, an empty one is null; all are
  * borrowed until the callback returns.
+ *
+ * @since 0.1.0
  */
 typedef void (*witrpc_encoded_event_handler)(void *user_data,
                                              const struct witrpc_bytes *arguments,
@@ -749,11 +830,15 @@ typedef void (*witrpc_encoded_event_handler)(void *user_data,
 
 /**
  * An event happened. `arguments` is a JSON array, borrowed until the callback returns.
+ *
+ * @since 0.1.0
  */
 typedef void (*witrpc_event_handler)(void *user_data, const struct witrpc_buffer *arguments);
 
 /**
  * What a subscription has done and does. Set `struct_size` before it is filled.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_subscription_stats {
   /**
@@ -780,6 +865,8 @@ typedef struct witrpc_subscription_stats {
 
 /**
  * A health report. Begin with WITRPC_CLIENT_HEALTH_INIT.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_client_health {
   /**
@@ -828,6 +915,8 @@ typedef struct witrpc_client_health {
 /**
  * A record: its level (witrpc_log_level), which part of the library says it, and the text; both
  * NUL-terminated, valid until the callback returns. Runs on a thread of its own, in order.
+ *
+ * @since 0.1.0
  */
 typedef void (*witrpc_log)(void *user_data,
                            int32_t level,
@@ -836,6 +925,8 @@ typedef void (*witrpc_log)(void *user_data,
 
 /**
  * What a server has done and does. Set `struct_size` before it is filled.
+ *
+ * @since 0.1.0
  */
 typedef struct witrpc_server_stats {
   /**
@@ -882,12 +973,16 @@ typedef struct witrpc_server_stats {
  * order in which calls arrive and then run side by side, so it must be safe to run on several
  * threads at once. It owns the request and must end it, now or later. It must not throw or longjmp
  * out.
+ *
+ * @since 0.1.0
  */
 typedef void (*witrpc_handler)(void *user_data, struct witrpc_request *request);
 
 /**
  * An execution is about to begin: method and the 16 bytes of the call's id. What is counted here is
  * what really ran. Must not block for long: it runs on an I/O thread.
+ *
+ * @since 0.1.0
  */
 typedef void (*witrpc_on_execute)(void *user_data,
                                   const char *method,
@@ -898,6 +993,8 @@ typedef void (*witrpc_on_execute)(void *user_data,
  * port) are NUL-terminated. If it is, it may name its bearer: at most `principal_size` bytes with a
  * NUL into `principal`, which is empty before; calls of one principal are told from those of
  * another. Must not block: it runs on an I/O thread.
+ *
+ * @since 0.1.0
  */
 typedef bool (*witrpc_validator)(void *user_data,
                                  const char *token,
@@ -909,6 +1006,8 @@ typedef bool (*witrpc_validator)(void *user_data,
  * Says in time whether a token is good, for each connection and each call. Runs on a thread for
  * blocking work, several at once. It owns the check and must end it, now or later, on any thread,
  * with witrpc_check_accept or witrpc_check_refuse.
+ *
+ * @since 0.1.0
  */
 typedef void (*witrpc_async_validator)(void *user_data, struct witrpc_check *check);
 
@@ -918,66 +1017,90 @@ extern "C" {
 
 /**
  * The bytes, valid until the buffer is freed; NULL for a bad handle. Any thread.
+ *
+ * @since 0.1.0
  */
 const uint8_t *witrpc_buffer_data(const struct witrpc_buffer *buffer);
 
 /**
  * How many bytes there are; 0 for a bad handle. Any thread.
+ *
+ * @since 0.1.0
  */
 size_t witrpc_buffer_size(const struct witrpc_buffer *buffer);
 
 /**
  * The text, UTF-8 and NUL-terminated, valid until the buffer is freed; NULL for a bad handle and
  * for a buffer of encoded bytes. Any thread.
+ *
+ * @since 0.1.0
  */
 const char *witrpc_buffer_text(const struct witrpc_buffer *buffer);
 
 /**
  * One more handle of the same bytes, to be freed on its own; NULL for a bad handle. Any thread.
+ *
+ * @since 0.1.0
  */
 struct witrpc_buffer *witrpc_buffer_retain(const struct witrpc_buffer *buffer);
 
 /**
  * Frees a buffer. NULL and a freed one are allowed. Any thread.
+ *
+ * @since 0.1.0
  */
 void witrpc_buffer_free(struct witrpc_buffer *buffer);
 
 /**
  * Starts options of calls: none is set. On success `*out` is a new handle, to be freed with
  * witrpc_call_options_free.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_call_options_new(struct witrpc_call_options **out);
 
 /**
  * Frees options. NULL and freed ones are allowed.
+ *
+ * @since 0.1.0
  */
 void witrpc_call_options_free(struct witrpc_call_options *options);
 
 /**
  * Limit of the whole call, in ms: waiting for the link, all attempts, all delays;
  * WITRPC_NO_TIMEOUT = none. Default: what all attempts and delays can take.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_call_options_timeout_ms(struct witrpc_call_options *options, uint64_t ms);
 
 /**
  * The call may run twice: the retry policy may repeat it anywhere.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_call_options_idempotent(struct witrpc_call_options *options);
 
 /**
  * The call must not run twice: the retry policy may repeat it where the server recognises it.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_call_options_deduplicated(struct witrpc_call_options *options);
 
 /**
  * The call's own id: 16 bytes in the order in which a UUID is printed, not all zero. By it the
  * server recognises the call, also when it comes from another process later.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_call_options_invocation_id(struct witrpc_call_options *options,
                                           const uint8_t *id);
 
 /**
  * How the call says which method it means (witrpc_method_lookup). Default as the client is set.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_call_options_method_lookup(struct witrpc_call_options *options, int32_t lookup);
 
@@ -992,6 +1115,8 @@ int32_t witrpc_call_options_method_lookup(struct witrpc_call_options *options, i
  *
  * Blocks until the call's end, for at most the limits of the options. Any thread; from a callback,
  * later callbacks wait.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_service_call_n(const struct witrpc_service *service,
                               const char *method,
@@ -1004,6 +1129,8 @@ int32_t witrpc_service_call_n(const struct witrpc_service *service,
 
 /**
  * The same with NUL-terminated texts.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_service_call(const struct witrpc_service *service,
                             const char *method,
@@ -1016,6 +1143,8 @@ int32_t witrpc_service_call(const struct witrpc_service *service,
  * Calls a method with arguments that are encoded already by the client's codec; an empty blob is
  * null. `*result` holds the encoded result (empty for void and null). Otherwise as
  * witrpc_service_call.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_service_call_encoded(const struct witrpc_service *service,
                                     const char *method,
@@ -1033,6 +1162,8 @@ int32_t witrpc_service_call_encoded(const struct witrpc_service *service,
  *
  * `*call` (may be NULL) is a handle to cancel the call by, to be freed with witrpc_call_free.
  * Otherwise as witrpc_service_call. Never blocks.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_service_start_n(const struct witrpc_service *service,
                                const char *method,
@@ -1048,6 +1179,8 @@ int32_t witrpc_service_start_n(const struct witrpc_service *service,
 
 /**
  * The same with NUL-terminated texts.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_service_start(const struct witrpc_service *service,
                              const char *method,
@@ -1062,6 +1195,8 @@ int32_t witrpc_service_start(const struct witrpc_service *service,
 /**
  * As witrpc_service_start with encoded arguments and an encoded result; see
  * witrpc_service_call_encoded.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_service_start_encoded(const struct witrpc_service *service,
                                      const char *method,
@@ -1080,6 +1215,8 @@ int32_t witrpc_service_start_encoded(const struct witrpc_service *service,
  * thread, or on a thread that is inside another function of this client, also before this function
  * returns. It must not block, nor call functions that do. For language bindings, which have their own
  * way to user code and are spared a change of threads.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_service_start_encoded_direct(const struct witrpc_service *service,
                                             const char *method,
@@ -1097,11 +1234,15 @@ int32_t witrpc_service_start_encoded_direct(const struct witrpc_service *service
  * Ends a call with WITRPC_CANCELLED, unless it has ended. What is on its way may still be executed;
  * a libwitrpc server is told that nobody waits for it any more (see witrpc_request_is_cancelled).
  * Never blocks; any thread, any callback.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_call_cancel(const struct witrpc_call *call);
 
 /**
  * Frees the handle of a call; the call goes on. NULL and a freed one are allowed.
+ *
+ * @since 0.1.0
  */
 void witrpc_call_free(struct witrpc_call *call);
 
@@ -1110,6 +1251,8 @@ void witrpc_call_free(struct witrpc_call *call);
  *
  * On success `*out` is a new handle, to be freed with witrpc_client_free. Fails with
  * WITRPC_INVALID_ARGUMENT if an option makes no sense. Does not block; any thread.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_new(const struct witrpc_client_options *options,
                           struct witrpc_client **out,
@@ -1119,6 +1262,8 @@ int32_t witrpc_client_new(const struct witrpc_client_options *options,
  * Closes a client, as witrpc_client_close, and frees its handle. Services, calls and subscriptions
  * of it may be freed before or after. NULL and a freed one are allowed. Never blocks; any thread,
  * any callback.
+ *
+ * @since 0.1.0
  */
 void witrpc_client_free(struct witrpc_client *client);
 
@@ -1129,6 +1274,8 @@ void witrpc_client_free(struct witrpc_client *client);
  *
  * Blocks for at most the connect timeout of each attempt. Any thread; from a callback, later
  * callbacks wait.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_connect(const struct witrpc_client *client,
                               struct witrpc_error **error);
@@ -1137,6 +1284,8 @@ int32_t witrpc_client_connect(const struct witrpc_client *client,
  * Connects without waiting. `done` is called exactly once, on the callback thread, never inside
  * this function; then `destroy` (may be NULL) with the user data. If this function fails, `done` is
  * not called, and `destroy` is.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_connect_start(const struct witrpc_client *client,
                                     witrpc_done done,
@@ -1149,24 +1298,32 @@ int32_t witrpc_client_connect_start(const struct witrpc_client *client,
  * With automatic reconnection, failures go on as its loop; without, the client is Failed.
  *
  * Blocks as witrpc_client_connect.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_reconnect(const struct witrpc_client *client,
                                 struct witrpc_error **error);
 
 /**
  * Ends the wait before the next attempt to reconnect; does nothing else. Never blocks.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_reconnect_now(const struct witrpc_client *client);
 
 /**
  * Ends attempts to reconnect in progress: the client is Disconnected, and on_reconnection_failed is
  * not called. Elsewhere it does nothing. Never blocks.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_stop_reconnection(const struct witrpc_client *client);
 
 /**
  * Drops the link and stays without one until witrpc_client_connect. Never starts to reconnect.
  * Calls under way end with WITRPC_CLOSED. Never blocks.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_disconnect(const struct witrpc_client *client);
 
@@ -1174,6 +1331,8 @@ int32_t witrpc_client_disconnect(const struct witrpc_client *client);
  * Disconnects for good: calls under way end with WITRPC_CLOSED, and so does what is asked of the
  * client from now on. Never blocks: callbacks that are running or queued may still be called
  * after it has returned.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_close(const struct witrpc_client *client);
 
@@ -1181,17 +1340,23 @@ int32_t witrpc_client_close(const struct witrpc_client *client);
  * Closes a client and waits until the last callback has returned. WITRPC_TIMEOUT if that took
  * longer than `timeout_ms` (the client is closed all the same); WITRPC_WOULD_DEADLOCK, without
  * waiting, from a callback of this client.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_close_and_wait(const struct witrpc_client *client, uint64_t timeout_ms);
 
 /**
  * The state now (witrpc_state); -1 for a bad handle. Never blocks.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_state(const struct witrpc_client *client);
 
 /**
  * Waits until the client is in a state (witrpc_state), for at most `timeout_ms` (or
  * WITRPC_NO_TIMEOUT). WITRPC_TIMEOUT if it was not.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_wait_state(const struct witrpc_client *client,
                                  int32_t state,
@@ -1199,6 +1364,8 @@ int32_t witrpc_client_wait_state(const struct witrpc_client *client,
 
 /**
  * What the client has done and does. Set `stats->struct_size` first. Never blocks.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_stats_get(const struct witrpc_client *client,
                                 struct witrpc_client_stats *stats);
@@ -1206,6 +1373,8 @@ int32_t witrpc_client_stats_get(const struct witrpc_client *client,
 /**
  * Why the last link or attempt to connect failed: a new error object, to be freed; NULL if nothing
  * has failed yet. Never blocks.
+ *
+ * @since 0.1.0
  */
 struct witrpc_error *witrpc_client_last_failure(const struct witrpc_client *client);
 
@@ -1215,6 +1384,8 @@ struct witrpc_error *witrpc_client_last_failure(const struct witrpc_client *clie
  *
  * On success `*out` is a new handle, to be freed with witrpc_service_free. Nothing is sent. Never
  * blocks; any thread.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_service_n(const struct witrpc_client *client,
                                 const char *contract,
@@ -1224,6 +1395,8 @@ int32_t witrpc_client_service_n(const struct witrpc_client *client,
 
 /**
  * The same with a NUL-terminated text.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_service(const struct witrpc_client *client,
                               const char *contract,
@@ -1232,6 +1405,8 @@ int32_t witrpc_client_service(const struct witrpc_client *client,
 
 /**
  * A service whose contract declares its methods, events and types. As witrpc_client_service.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_service_of(const struct witrpc_client *client,
                                  const struct witrpc_contract *contract,
@@ -1240,6 +1415,8 @@ int32_t witrpc_client_service_of(const struct witrpc_client *client,
 
 /**
  * Frees a service handle. Calls under way go on. NULL and a freed one are allowed. Any thread.
+ *
+ * @since 0.1.0
  */
 void witrpc_service_free(struct witrpc_service *service);
 
@@ -1248,6 +1425,8 @@ void witrpc_service_free(struct witrpc_service *service);
  *
  * On success `*out` is a new handle, to be freed with witrpc_client_options_free. The endpoint is
  * checked when a client is made. Does not block; any thread.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_new_n(const char *endpoint,
                                     size_t size,
@@ -1256,6 +1435,8 @@ int32_t witrpc_client_options_new_n(const char *endpoint,
 
 /**
  * The same with a NUL-terminated text.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_new(const char *endpoint,
                                   struct witrpc_client_options **out,
@@ -1263,12 +1444,16 @@ int32_t witrpc_client_options_new(const char *endpoint,
 
 /**
  * Frees options. NULL and freed ones are allowed. Clients made from them live on. Any thread.
+ *
+ * @since 0.1.0
  */
 void witrpc_client_options_free(struct witrpc_client_options *options);
 
 /**
  * One more server to try, NUL-terminated. They are tried in turn, each attempt to connect at the
  * next one.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_add_endpoint(struct witrpc_client_options *options,
                                            const char *endpoint);
@@ -1276,6 +1461,8 @@ int32_t witrpc_client_options_add_endpoint(struct witrpc_client_options *options
 /**
  * Limit of one attempt to connect, in ms: token, name look-up, all addresses, handshake. Default
  * 10,000.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_connect_timeout_ms(struct witrpc_client_options *options,
                                                  uint64_t ms);
@@ -1283,18 +1470,24 @@ int32_t witrpc_client_options_connect_timeout_ms(struct witrpc_client_options *o
 /**
  * Limit of one attempt of a call, in ms. Default 30,000. WITRPC_NO_TIMEOUT lets a call without a
  * limit of its own wait for ever.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_attempt_timeout_ms(struct witrpc_client_options *options,
                                                  uint64_t ms);
 
 /**
  * Largest message accepted, in bytes. Default 256 MiB.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_max_frame(struct witrpc_client_options *options, size_t bytes);
 
 /**
  * Bounds of the queue of calls that wait for the link or for room: how many, and how many bytes of
  * arguments. Beyond it a call fails at once with WITRPC_OVERLOADED. Default 4,096 and 64 MiB.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_queue_limits(struct witrpc_client_options *options,
                                            size_t calls,
@@ -1302,6 +1495,8 @@ int32_t witrpc_client_options_queue_limits(struct witrpc_client_options *options
 
 /**
  * Requests without an answer at the same time; more wait in the queue. Default 16,384.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_max_in_flight(struct witrpc_client_options *options,
                                             size_t calls);
@@ -1310,6 +1505,8 @@ int32_t witrpc_client_options_max_in_flight(struct witrpc_client_options *option
  * TCP keep-alive, which notices a peer that vanished without a word: silence before the first
  * probe (WITRPC_NO_TIMEOUT = no probes), time between probes, unanswered probes until the link is
  * dead. Default 10,000 ms, 5,000 ms, 3.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_keepalive(struct witrpc_client_options *options,
                                         uint64_t idle_ms,
@@ -1319,6 +1516,8 @@ int32_t witrpc_client_options_keepalive(struct witrpc_client_options *options,
 /**
  * How long sent bytes may stay unacknowledged until the link is dead, in ms (Linux);
  * WITRPC_NO_TIMEOUT = the kernel's own limit. Default 20,000.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_user_timeout_ms(struct witrpc_client_options *options,
                                               uint64_t ms);
@@ -1326,6 +1525,8 @@ int32_t witrpc_client_options_user_timeout_ms(struct witrpc_client_options *opti
 /**
  * How a dead peer is noticed with ws:// and wss://: silence before a ping, and silence after it until
  * the link is dead. Default 15,000 ms and 20,000 ms.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_websocket_ping(struct witrpc_client_options *options,
                                              uint64_t interval_ms,
@@ -1333,6 +1534,8 @@ int32_t witrpc_client_options_websocket_ping(struct witrpc_client_options *optio
 
 /**
  * Largest piece that a WebSocket message is sent in, in bytes; 0 = in one piece, the default.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_websocket_fragment(struct witrpc_client_options *options,
                                                  size_t bytes);
@@ -1341,6 +1544,8 @@ int32_t witrpc_client_options_websocket_fragment(struct witrpc_client_options *o
  * Switches automatic reconnection on, with WitRPC's defaults: 10 attempts, delays of 1, 2, 4, 8 …
  * 120 s, also after the server closed the connection. Every function named
  * witrpc_client_options_reconnect_… does so too.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_reconnect(struct witrpc_client_options *options);
 
@@ -1348,11 +1553,15 @@ int32_t witrpc_client_options_reconnect(struct witrpc_client_options *options);
  * Automatic reconnection for long-running clients, of which there may be many: unlimited attempts,
  * decorrelated jitter, a random first delay, the first connect covered. Replaces what was set
  * before.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_reconnect_fleet(struct witrpc_client_options *options);
 
 /**
  * Attempts until the client gives up and is Failed; 0 = unlimited. Default 10.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_reconnect_max_attempts(struct witrpc_client_options *options,
                                                      uint32_t attempts);
@@ -1360,6 +1569,8 @@ int32_t witrpc_client_options_reconnect_max_attempts(struct witrpc_client_option
 /**
  * Delay before the first attempt and cap of the delays, in ms, and their growth. Default 1,000,
  * 120,000 and 2.0.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_reconnect_delays(struct witrpc_client_options *options,
                                                uint64_t initial_ms,
@@ -1369,6 +1580,8 @@ int32_t witrpc_client_options_reconnect_delays(struct witrpc_client_options *opt
 /**
  * How the delays are spread (witrpc_jitter), and whether the very first one after a loss is drawn
  * between nothing and the initial delay. Default WITRPC_JITTER_NONE and false.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_reconnect_jitter(struct witrpc_client_options *options,
                                                int32_t jitter,
@@ -1377,18 +1590,24 @@ int32_t witrpc_client_options_reconnect_jitter(struct witrpc_client_options *opt
 /**
  * Whether to reconnect also when the server closed the connection in order. Default true. Resets,
  * half a message and silence are always covered.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_reconnect_on_disconnect(struct witrpc_client_options *options,
                                                       bool reconnect);
 
 /**
  * Whether the very first connect is covered too. Default false.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_reconnect_first_connect(struct witrpc_client_options *options,
                                                       bool cover);
 
 /**
  * How long a link must have stood to end the growth of the delays, in ms. Default 10,000.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_reconnect_stable_after_ms(struct witrpc_client_options *options,
                                                         uint64_t ms);
@@ -1397,11 +1616,15 @@ int32_t witrpc_client_options_reconnect_stable_after_ms(struct witrpc_client_opt
  * Switches the retry policy on, with WitRPC's defaults: 3 retries after 0.5, 1 and 2 s, on
  * WITRPC_TIMEOUT and WITRPC_TRANSPORT, for no method: declare which may be repeated. Every
  * function named witrpc_client_options_retry_… or …_mark_… does so too.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_retry(struct witrpc_client_options *options);
 
 /**
  * Attempts after the first one. Default 3.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_retry_max_retries(struct witrpc_client_options *options,
                                                 uint32_t retries);
@@ -1409,6 +1632,8 @@ int32_t witrpc_client_options_retry_max_retries(struct witrpc_client_options *op
 /**
  * Delay before the first retry and cap of the delays, in ms, how they grow (witrpc_backoff), and
  * by what. Default 500, 30,000, WITRPC_BACKOFF_EXPONENTIAL and 2.0.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_retry_delays(struct witrpc_client_options *options,
                                            uint64_t initial_ms,
@@ -1418,6 +1643,8 @@ int32_t witrpc_client_options_retry_delays(struct witrpc_client_options *options
 
 /**
  * How the delays of retries are spread (witrpc_jitter). Default WITRPC_JITTER_NONE.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_retry_jitter(struct witrpc_client_options *options,
                                            int32_t jitter);
@@ -1425,6 +1652,8 @@ int32_t witrpc_client_options_retry_jitter(struct witrpc_client_options *options
 /**
  * One more status number of WitRPC that is retried. Default 408 (timeout) and 503 (transport,
  * overloaded); 500 adds methods that failed on the server.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_retry_on_status(struct witrpc_client_options *options,
                                               int32_t status);
@@ -1432,6 +1661,8 @@ int32_t witrpc_client_options_retry_on_status(struct witrpc_client_options *opti
 /**
  * Retries on these status numbers of WitRPC, `count` of them, and on no others: replaces 408 and
  * 503. None at all leaves it to is_retryable of the callbacks.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_retry_statuses(struct witrpc_client_options *options,
                                              const int32_t *statuses,
@@ -1440,6 +1671,8 @@ int32_t witrpc_client_options_retry_statuses(struct witrpc_client_options *optio
 /**
  * Limit of retries over time: so many a second, and on top so many for every hundred calls of the
  * last 10 s. Default 10 and 20.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_retry_budget(struct witrpc_client_options *options,
                                            uint32_t reserve_per_second,
@@ -1447,12 +1680,16 @@ int32_t witrpc_client_options_retry_budget(struct witrpc_client_options *options
 
 /**
  * No limit of retries over time.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_retry_no_budget(struct witrpc_client_options *options);
 
 /**
  * This method may run twice: it is repeated anywhere. Named by its name (all overloads) or by its
  * line (that overload), NUL-terminated.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_mark_idempotent(struct witrpc_client_options *options,
                                               const char *method);
@@ -1461,12 +1698,16 @@ int32_t witrpc_client_options_mark_idempotent(struct witrpc_client_options *opti
  * This method must not run twice: it is repeated only where the server recognises the repetition;
  * elsewhere the call ends with WITRPC_OUTCOME_UNKNOWN. Named as for
  * witrpc_client_options_mark_idempotent.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_mark_deduplicated(struct witrpc_client_options *options,
                                                 const char *method);
 
 /**
  * All methods may run twice, but those marked deduplicated.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_retry_all_methods(struct witrpc_client_options *options);
 
@@ -1475,6 +1716,8 @@ int32_t witrpc_client_options_retry_all_methods(struct witrpc_client_options *op
  *
  * `destroy` of the struct is called exactly once, after the last callback, also when this function
  * fails.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_callbacks(struct witrpc_client_options *options,
                                         const struct witrpc_client_callbacks *callbacks);
@@ -1486,6 +1729,8 @@ int32_t witrpc_client_options_callbacks(struct witrpc_client_options *options,
  *
  * The key pair of a client is made at its first attempt to connect, on a thread of the library's
  * own, and kept; that takes some 100 ms.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_encryption(struct witrpc_client_options *options,
                                          bool on);
@@ -1493,6 +1738,8 @@ int32_t witrpc_client_options_encryption(struct witrpc_client_options *options,
 /**
  * The access token, NUL-terminated. Default: none. If the server refuses it, the client fails at
  * once.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_token(struct witrpc_client_options *options,
                                     const char *token);
@@ -1502,6 +1749,8 @@ int32_t witrpc_client_options_token(struct witrpc_client_options *options,
  * attempt to connect, and once more when the server refused it. A byte order mark, and blanks and
  * line ends around the token, are no part of it. A file that is missing, empty, not UTF-8 or longer
  * than 64 KiB fails the attempt.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_token_file(struct witrpc_client_options *options,
                                          const char *path);
@@ -1512,6 +1761,8 @@ int32_t witrpc_client_options_token_file(struct witrpc_client_options *options,
  *
  * `user_data` is handed to the provider, and to `destroy` (may be NULL) exactly once, after the
  * last call, also when this function fails.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_token_provider(struct witrpc_client_options *options,
                                              witrpc_token_provider provider,
@@ -1523,6 +1774,8 @@ int32_t witrpc_client_options_token_provider(struct witrpc_client_options *optio
  * given, and must end it with witrpc_token_answer, witrpc_token_fail or witrpc_token_free. The
  * attempt to connect waits for it as long as connecting may take
  * (witrpc_client_options_connect_timeout_ms); an answer after that does nothing.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_token_provider_async(struct witrpc_client_options *options,
                                                    witrpc_token_provider provider,
@@ -1531,24 +1784,32 @@ int32_t witrpc_client_options_token_provider_async(struct witrpc_client_options 
 
 /**
  * Gives a token provider's answer: `size` bytes of UTF-8, copied. Ends the handle.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_token_answer(struct witrpc_token *answer, const char *token, size_t size);
 
 /**
  * Says why a token provider has no token (NUL-terminated): this attempt fails with it. Ends the
  * handle.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_token_fail(struct witrpc_token *answer, const char *reason);
 
 /**
  * Ends the handle of an asynchronous token provider without a token: this attempt fails. NULL and
  * an ended one are allowed.
+ *
+ * @since 0.1.0
  */
 void witrpc_token_free(struct witrpc_token *answer);
 
 /**
  * Certificate authorities to trust with tls:// and wss://, as the text of a PEM file (`size` in
  * bytes). Default: those of the system.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_tls_authorities(struct witrpc_client_options *options,
                                               const char *pem,
@@ -1557,6 +1818,8 @@ int32_t witrpc_client_options_tls_authorities(struct witrpc_client_options *opti
 /**
  * The same from a PEM file (its path NUL-terminated), which is read when a client is made; that
  * fails with WITRPC_INVALID_ARGUMENT if it can't be read.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_tls_authorities_file(struct witrpc_client_options *options,
                                                    const char *path);
@@ -1564,6 +1827,8 @@ int32_t witrpc_client_options_tls_authorities_file(struct witrpc_client_options 
 /**
  * Whether to trust the system's certificate authorities also where authorities are given. Default
  * false. Without given ones the system's are trusted in any case.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_tls_system_authorities(struct witrpc_client_options *options,
                                                      bool also);
@@ -1571,6 +1836,8 @@ int32_t witrpc_client_options_tls_system_authorities(struct witrpc_client_option
 /**
  * The name that the server's certificate must be for, NUL-terminated. Default: the host of the
  * endpoint.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_tls_server_name(struct witrpc_client_options *options,
                                               const char *name);
@@ -1579,6 +1846,8 @@ int32_t witrpc_client_options_tls_server_name(struct witrpc_client_options *opti
  * Accepts the certificate whose DER form has this SHA-256 (32 bytes), and no others but those
  * given by further calls; then neither names nor authorities are looked at. For devices with
  * self-signed certificates.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_tls_pin(struct witrpc_client_options *options,
                                       const uint8_t *sha256);
@@ -1587,6 +1856,8 @@ int32_t witrpc_client_options_tls_pin(struct witrpc_client_options *options,
  * The client's own certificate and its private key, as the texts of PEM files (sizes in bytes). The
  * certificate may be followed by those that lead to a root; the key is PKCS#8, PKCS#1 or SEC1, not
  * encrypted.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_tls_identity(struct witrpc_client_options *options,
                                            const char *certificate,
@@ -1597,6 +1868,8 @@ int32_t witrpc_client_options_tls_identity(struct witrpc_client_options *options
 /**
  * The same from PEM files (their paths NUL-terminated; they may be one file), which are read when a
  * client is made; that fails with WITRPC_INVALID_ARGUMENT if they can't be read.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_tls_identity_files(struct witrpc_client_options *options,
                                                  const char *certificate_path,
@@ -1610,6 +1883,8 @@ int32_t witrpc_client_options_tls_identity_files(struct witrpc_client_options *o
  * method's line do not say, the members of classes and enums, comes from the contract that the
  * service was made with (witrpc_client_service_of). Without it such a call fails with
  * WITRPC_INVALID_ARGUMENT.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_codec(struct witrpc_client_options *options,
                                     int32_t codec);
@@ -1620,6 +1895,8 @@ int32_t witrpc_client_options_codec(struct witrpc_client_options *options,
  *
  * Handlers get and give JSON text all the same. The other codecs need the contract with its types
  * (witrpc_implementation_of) for methods that use more than built-in types.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_codec(struct witrpc_server_options *options,
                                     int32_t codec);
@@ -1628,6 +1905,8 @@ int32_t witrpc_server_options_codec(struct witrpc_server_options *options,
  * Tells of connections: of each that was authorised, before its first call is read (the place to
  * put it into groups), and of its end. Either function may be NULL. `destroy` (may be NULL) is
  * called with `user_data` exactly once, after the last call, also when this function fails.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_on_connection(struct witrpc_server_options *options,
                                             witrpc_on_connection connected,
@@ -1637,24 +1916,32 @@ int32_t witrpc_server_options_on_connection(struct witrpc_server_options *option
 
 /**
  * Writes the 16 bytes of the connection's id to `id`, by which it can be sent events.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_connection_id(const struct witrpc_connection *connection, uint8_t *id);
 
 /**
  * Who the client is, as the token validator said at the handshake; empty without one.
  * NUL-terminated, valid until the callback returns; NULL for a bad handle.
+ *
+ * @since 0.1.0
  */
 const char *witrpc_connection_principal(const struct witrpc_connection *connection);
 
 /**
  * Address and port of the client, NUL-terminated, valid until the callback returns; NULL for a bad
  * handle.
+ *
+ * @since 0.1.0
  */
 const char *witrpc_connection_peer(const struct witrpc_connection *connection);
 
 /**
  * Puts the connection into a group (its name NUL-terminated), until it ends. Nothing happens if it
  * has. WITRPC_OVERLOADED if it is in 1,024 groups. Never blocks.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_connection_join(const struct witrpc_connection *connection,
                                const char *group,
@@ -1666,6 +1953,8 @@ int32_t witrpc_connection_join(const struct witrpc_connection *connection,
  *
  * On success `*out` is a new contract, to be freed with witrpc_contract_free. Fails with
  * WITRPC_INVALID_ARGUMENT and the place of what is wrong. Does not block; any thread.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_contract_from_json_n(const char *json,
                                     size_t size,
@@ -1674,6 +1963,8 @@ int32_t witrpc_contract_from_json_n(const char *json,
 
 /**
  * The same with a NUL-terminated text.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_contract_from_json(const char *json,
                                   struct witrpc_contract **out,
@@ -1681,6 +1972,8 @@ int32_t witrpc_contract_from_json(const char *json,
 
 /**
  * The same from a file (its path NUL-terminated), which is read before this function returns.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_contract_from_file(const char *path,
                                   struct witrpc_contract **out,
@@ -1688,12 +1981,16 @@ int32_t witrpc_contract_from_file(const char *path,
 
 /**
  * Frees a contract. NULL and a freed one are allowed. Any thread.
+ *
+ * @since 0.1.0
  */
 void witrpc_contract_free(struct witrpc_contract *contract);
 
 /**
  * As witrpc_service_subscribe with a handler that gets the arguments as they came, encoded by the
  * server's codec. Nothing is checked of them, and there may be more or fewer than the event has.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_service_subscribe_encoded(const struct witrpc_service *service,
                                          const char *event,
@@ -1707,6 +2004,8 @@ int32_t witrpc_service_subscribe_encoded(const struct witrpc_service *service,
 /**
  * How many encoded arguments there are; 0 for a bad handle, and for a handler of JSON text (see
  * witrpc_request_arguments).
+ *
+ * @since 0.1.0
  */
 size_t witrpc_request_argument_count(const struct witrpc_request *request);
 
@@ -1714,6 +2013,8 @@ size_t witrpc_request_argument_count(const struct witrpc_request *request);
  * The `index`-th encoded argument, from 0: writes its size in bytes to `*size` and returns it,
  * valid until the request is ended. Size 0 is null. NULL, and size 0, for a bad handle, an index
  * that there is none of, and a handler of JSON text.
+ *
+ * @since 0.1.0
  */
 const uint8_t *witrpc_request_argument(const struct witrpc_request *request,
                                        size_t index,
@@ -1722,6 +2023,8 @@ const uint8_t *witrpc_request_argument(const struct witrpc_request *request,
 /**
  * Answers with a result that is encoded by the server's codec, `size` bytes (0 for void and null),
  * and ends the request: the handle is freed. Only for handlers of encoded arguments.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_request_reply_encoded(struct witrpc_request *request,
                                      const uint8_t *result,
@@ -1731,6 +2034,8 @@ int32_t witrpc_request_reply_encoded(struct witrpc_request *request,
 /**
  * As witrpc_server_raise with `count` arguments that are encoded by the server's codec; an empty
  * one is null.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_raise_encoded(const struct witrpc_server *server,
                                     const char *contract,
@@ -1742,18 +2047,24 @@ int32_t witrpc_server_raise_encoded(const struct witrpc_server *server,
 /**
  * The status that the error stands for (witrpc_status); WITRPC_INVALID_HANDLE for a bad handle.
  * Any thread.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_error_code(const struct witrpc_error *error);
 
 /**
  * The stable name of the code, as "timeout". NUL-terminated, valid until the error is freed; NULL
  * for a bad handle. Any thread.
+ *
+ * @since 0.1.0
  */
 const char *witrpc_error_name(const struct witrpc_error *error);
 
 /**
  * What happened, in words: for a remote failure the server's error message. UTF-8,
  * NUL-terminated, valid until the error is freed; NULL for a bad handle. Any thread.
+ *
+ * @since 0.1.0
  */
 const char *witrpc_error_message(const struct witrpc_error *error);
 
@@ -1761,27 +2072,37 @@ const char *witrpc_error_message(const struct witrpc_error *error);
  * What lies behind it: for a remote failure the message of the exception, for others the
  * underlying cause. UTF-8, NUL-terminated, valid until the error is freed; NULL if there is none.
  * Any thread.
+ *
+ * @since 0.1.0
  */
 const char *witrpc_error_details(const struct witrpc_error *error);
 
 /**
  * What is known about the call (witrpc_outcome); -1 for a bad handle. Any thread.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_error_outcome(const struct witrpc_error *error);
 
 /**
  * How many attempts were begun; 0 where the call never got that far. Any thread.
+ *
+ * @since 0.1.0
  */
 uint32_t witrpc_error_attempts(const struct witrpc_error *error);
 
 /**
  * True if the same call may succeed later and repeating it is known not to execute it twice. Any
  * thread.
+ *
+ * @since 0.1.0
  */
 bool witrpc_error_retryable(const struct witrpc_error *error);
 
 /**
  * Frees an error. NULL and a freed one are allowed. Any thread.
+ *
+ * @since 0.1.0
  */
 void witrpc_error_free(struct witrpc_error *error);
 
@@ -1799,6 +2120,8 @@ void witrpc_error_free(struct witrpc_error *error);
  * On success `*out` is a new handle, to be freed with witrpc_subscription_free. `destroy` (may be
  * NULL) is called with `user_data` exactly once, after the last event, also when this function
  * fails. Never blocks; any thread, connected or not.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_service_subscribe_n(const struct witrpc_service *service,
                                    const char *event,
@@ -1811,6 +2134,8 @@ int32_t witrpc_service_subscribe_n(const struct witrpc_service *service,
 
 /**
  * The same with a NUL-terminated text.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_service_subscribe(const struct witrpc_service *service,
                                  const char *event,
@@ -1822,11 +2147,15 @@ int32_t witrpc_service_subscribe(const struct witrpc_service *service,
 
 /**
  * Events that were dropped because the handler was too slow; 0 for a bad handle.
+ *
+ * @since 0.1.0
  */
 uint64_t witrpc_subscription_dropped(const struct witrpc_subscription *subscription);
 
 /**
  * What a subscription has done and does. Set `stats->struct_size` first. Never blocks.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_subscription_stats_get(const struct witrpc_subscription *subscription,
                                       struct witrpc_subscription_stats *stats);
@@ -1834,11 +2163,15 @@ int32_t witrpc_subscription_stats_get(const struct witrpc_subscription *subscrip
 /**
  * Ends a subscription: no event is delivered that has not begun to be. NULL and a freed one are
  * allowed. Never blocks; any thread, the handler itself too.
+ *
+ * @since 0.1.0
  */
 void witrpc_subscription_free(struct witrpc_subscription *subscription);
 
 /**
  * Makes a queue for a loop. On success `*out` is a new handle, to be freed with witrpc_loop_free.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_loop_new(struct witrpc_loop **out,
                         struct witrpc_error **error);
@@ -1847,6 +2180,8 @@ int32_t witrpc_loop_new(struct witrpc_loop **out,
  * A descriptor that is readable while callbacks wait: poll it for reading and call witrpc_dispatch;
  * never read from it or close it. Valid until the queue is freed. -1 for a bad handle, and on
  * Windows, where witrpc_dispatch with a timeout does the waiting.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_loop_descriptor(const struct witrpc_loop *queue);
 
@@ -1858,6 +2193,8 @@ int32_t witrpc_loop_descriptor(const struct witrpc_loop *queue);
  * Call it on one thread, the loop's. WITRPC_WOULD_DEADLOCK from a callback of this queue. Functions
  * that wait for callbacks of this queue (witrpc_client_close_and_wait, witrpc_shutdown) run them
  * themselves if they are called on this thread.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_dispatch(const struct witrpc_loop *queue,
                         uint64_t timeout_ms,
@@ -1867,6 +2204,8 @@ int32_t witrpc_dispatch(const struct witrpc_loop *queue,
 /**
  * Frees a queue. Clients and servers that were given it go on: what waits in it and what comes later
  * is run by a thread of the library's own. NULL and a freed one are allowed.
+ *
+ * @since 0.1.0
  */
 void witrpc_loop_free(struct witrpc_loop *queue);
 
@@ -1874,6 +2213,8 @@ void witrpc_loop_free(struct witrpc_loop *queue);
  * Has all callbacks of clients that are made from these options, and every `destroy`, run by
  * witrpc_dispatch with this queue; NULL = by a thread of the library's own, as is the default. Token
  * providers run on threads for blocking work all the same. Set it before callbacks are set.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_loop(struct witrpc_client_options *options,
                                    const struct witrpc_loop *queue);
@@ -1881,6 +2222,8 @@ int32_t witrpc_client_options_loop(struct witrpc_client_options *options,
 /**
  * Has handlers run by witrpc_dispatch with this queue, one at a time; NULL = on threads for blocking
  * work, side by side, as is the default. Validators stay where they are.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_loop(struct witrpc_server_options *options,
                                    const struct witrpc_loop *queue);
@@ -1892,6 +2235,8 @@ int32_t witrpc_server_options_loop(struct witrpc_server_options *options,
  *
  * With WITRPC_DISCONNECT the client drops its link; with automatic reconnection it comes back, and
  * on_reconnected can fetch what is missing. WITRPC_INVALID_ARGUMENT for 0 and unknown policies.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_event_queue(struct witrpc_client_options *options,
                                           size_t max_events,
@@ -1905,6 +2250,8 @@ int32_t witrpc_client_options_event_queue(struct witrpc_client_options *options,
  *
  * WITRPC_NO_TIMEOUT: no callback of a client ever runs beside another one, and a handler that blocks
  * holds up all of them. Default 1,000.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_handler_patience_ms(struct witrpc_client_options *options,
                                                   uint64_t ms);
@@ -1914,6 +2261,8 @@ int32_t witrpc_client_options_handler_patience_ms(struct witrpc_client_options *
  * fast as they come, their bytes (a single event may be larger), and what happens to those that do
  * not fit (witrpc_overflow). Default 65,536, 16 MiB and WITRPC_DISCONNECT. Answers are never
  * dropped. WITRPC_INVALID_ARGUMENT for 0 and unknown policies.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_event_queue(struct witrpc_server_options *options,
                                           size_t max_events,
@@ -1925,6 +2274,8 @@ int32_t witrpc_server_options_event_queue(struct witrpc_server_options *options,
  * for instance: silence before a ping in ms (WITRPC_NO_TIMEOUT = no pings, and no round-trip time),
  * and silence after it until the link is dead. Neither may be 0. Default 15,000 and 20,000. A .NET
  * server knows no ping.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_ping(struct witrpc_client_options *options,
                                    uint64_t interval_ms,
@@ -1932,6 +2283,8 @@ int32_t witrpc_client_options_ping(struct witrpc_client_options *options,
 
 /**
  * The same for libwitrpc clients of a server. Default 15,000 and 20,000.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_ping(struct witrpc_server_options *options,
                                    uint64_t interval_ms,
@@ -1940,6 +2293,8 @@ int32_t witrpc_server_options_ping(struct witrpc_server_options *options,
 /**
  * How long libwitrpc clients that are refused for load are told to wait before another try, in ms.
  * Default 1,000.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_retry_after_ms(struct witrpc_server_options *options,
                                              uint64_t ms);
@@ -1947,12 +2302,16 @@ int32_t witrpc_server_options_retry_after_ms(struct witrpc_server_options *optio
 /**
  * How long the server asks to wait before another try, in ms; WITRPC_NO_TIMEOUT if it did not say.
  * A retry policy waits at least that long. Any thread.
+ *
+ * @since 0.1.0
  */
 uint64_t witrpc_error_retry_after_ms(const struct witrpc_error *error);
 
 /**
  * What the tracing of a libwitrpc server's handler is to know, as W3C's traceparent: `size` bytes,
  * at most 1,024, opaque to this library. Size 0 = nothing. WITRPC_INVALID_ARGUMENT if it is longer.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_call_options_trace_context_n(struct witrpc_call_options *options,
                                             const char *context,
@@ -1960,6 +2319,8 @@ int32_t witrpc_call_options_trace_context_n(struct witrpc_call_options *options,
 
 /**
  * The same with a NUL-terminated text.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_call_options_trace_context(struct witrpc_call_options *options,
                                           const char *context);
@@ -1968,6 +2329,8 @@ int32_t witrpc_call_options_trace_context(struct witrpc_call_options *options,
  * True once all who waited for the answer of a call have taken it back (cancelled it, or given up):
  * what its handler comes to is of no use to anybody. A handler that takes long should look now and
  * then. Only libwitrpc clients take calls back. False for a bad handle. Never blocks.
+ *
+ * @since 0.1.0
  */
 bool witrpc_request_is_cancelled(const struct witrpc_request *request);
 
@@ -1975,6 +2338,8 @@ bool witrpc_request_is_cancelled(const struct witrpc_request *request);
  * Waits until a call has been taken back, for at most `timeout_ms` (or WITRPC_NO_TIMEOUT).
  * WITRPC_TIMEOUT if it was not. The request may be ended by another thread meanwhile. Blocks; on the
  * handler's thread or one of your own, not on one that must not block.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_request_wait_cancelled(const struct witrpc_request *request,
                                       uint64_t timeout_ms);
@@ -1982,6 +2347,8 @@ int32_t witrpc_request_wait_cancelled(const struct witrpc_request *request,
 /**
  * How long the caller of a call still waits, in ms: 0 once its time is over; WITRPC_NO_TIMEOUT if it
  * told nothing (a .NET client never does), and for a bad handle. Never blocks.
+ *
+ * @since 0.1.0
  */
 uint64_t witrpc_request_remaining_ms(const struct witrpc_request *request);
 
@@ -1989,6 +2356,8 @@ uint64_t witrpc_request_remaining_ms(const struct witrpc_request *request);
  * What the caller's tracing wants to be known, as W3C's traceparent: writes its size in bytes to
  * `*size` (may be NULL) and returns it, valid until the request is ended; it is not NUL-terminated.
  * NULL and size 0 if there is none, and for a bad handle. Never blocks.
+ *
+ * @since 0.1.0
  */
 const uint8_t *witrpc_request_trace_context(const struct witrpc_request *request,
                                             size_t *size);
@@ -1996,6 +2365,8 @@ const uint8_t *witrpc_request_trace_context(const struct witrpc_request *request
 /**
  * Reports how a client is, as far as it knows itself: nothing is sent. `*last_error` (may be NULL) is
  * why the last link or attempt to connect failed, a new error object, or NULL. Never blocks.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_health_get(const struct witrpc_client *client,
                                  struct witrpc_client_health *health,
@@ -2008,6 +2379,8 @@ int32_t witrpc_client_health_get(const struct witrpc_client *client,
  * the other, as .NET's does: then it is no verdict. `*last_error` as above, or why there was no answer.
  *
  * The status is WITRPC_OK whenever `health` was filled. Blocks for at most `timeout_ms`.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_check_health(const struct witrpc_client *client,
                                    uint64_t timeout_ms,
@@ -2017,6 +2390,8 @@ int32_t witrpc_client_check_health(const struct witrpc_client *client,
 /**
  * What the client is called: that of witrpc_client_options_named or witrpc_client_options_name, else
  * empty. On success `*out` is a new buffer with the text. Never blocks.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_name(const struct witrpc_client *client,
                            struct witrpc_buffer **out);
@@ -2029,6 +2404,8 @@ int32_t witrpc_client_name(const struct witrpc_client *client,
  *
  * Blocks for at most about `timeout_ms`. WITRPC_TIMEOUT if something took longer (it goes on in
  * the background); WITRPC_WOULD_DEADLOCK from a callback or handler. Any other thread.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_shutdown(uint64_t timeout_ms);
 
@@ -2039,6 +2416,8 @@ int32_t witrpc_shutdown(uint64_t timeout_ms);
  *
  * `destroy` (may be NULL) is called with `user_data` exactly once, after the last record, also when this
  * function fails. Default: nothing is told. Never blocks.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_log_to(int32_t level,
                       witrpc_log function,
@@ -2048,11 +2427,15 @@ int32_t witrpc_log_to(int32_t level,
 
 /**
  * Tells nobody any more; what waits is still told. Never blocks.
+ *
+ * @since 0.1.0
  */
 void witrpc_log_off(void);
 
 /**
  * Records that were dropped because the function was too slow.
+ *
+ * @since 0.1.0
  */
 uint64_t witrpc_log_dropped(void);
 
@@ -2063,6 +2446,8 @@ uint64_t witrpc_log_dropped(void);
  *
  * On success `*out` is a new handle, to be freed with witrpc_client_options_free. Fails with
  * WITRPC_INVALID_ARGUMENT, and the place of what is wrong. Reads the file before it returns.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_named(const char *path,
                                     const char *name,
@@ -2071,12 +2456,16 @@ int32_t witrpc_client_options_named(const char *path,
 
 /**
  * What clients are called in health reports, NUL-terminated. Default: nothing.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_name(struct witrpc_client_options *options, const char *name);
 
 /**
  * How calls say which method they mean (witrpc_method_lookup). Default WITRPC_LOOKUP_ID. One call can
  * be made otherwise with witrpc_call_options_method_lookup.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_method_lookup(struct witrpc_client_options *options,
                                             int32_t lookup);
@@ -2084,6 +2473,8 @@ int32_t witrpc_client_options_method_lookup(struct witrpc_client_options *option
 /**
  * How types are named in calls that travel by name, generic methods among them
  * (witrpc_type_names). Default WITRPC_TYPE_NAMES_WEAK.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_options_type_names(struct witrpc_client_options *options, int32_t form);
 
@@ -2091,6 +2482,8 @@ int32_t witrpc_client_options_type_names(struct witrpc_client_options *options, 
  * The `index`-th type argument of a generic method that is called, from 0, as C# writes it: "int",
  * "List<Demo.Person>". NUL-terminated, valid until the request is ended; NULL after the last one, for
  * a method that is not generic and for a bad handle.
+ *
+ * @since 0.1.0
  */
 const char *witrpc_request_type_argument(const struct witrpc_request *request,
                                          size_t index);
@@ -2105,6 +2498,8 @@ const char *witrpc_request_type_argument(const struct witrpc_request *request,
  *
  * A .NET server answers calls one after the other, so that this one waits behind those that run;
  * while there are any (witrpc_client_stats), WITRPC_TIMEOUT says little.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_client_probe_start(const struct witrpc_client *client,
                                   uint64_t timeout_ms,
@@ -2116,6 +2511,8 @@ int32_t witrpc_client_probe_start(const struct witrpc_client *client,
 /**
  * Raises an event to one connection, by the 16 bytes of its id. As witrpc_server_raise; `*clients`
  * (may be NULL) is 1 if it is connected, else 0, which is no error.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_raise_to_connection(const struct witrpc_server *server,
                                           const uint8_t *connection,
@@ -2128,6 +2525,8 @@ int32_t witrpc_server_raise_to_connection(const struct witrpc_server *server,
 /**
  * Raises an event to the connections that are in a group now (its name NUL-terminated). As
  * witrpc_server_raise; `*clients` (may be NULL) is how many those are.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_raise_to_group(const struct witrpc_server *server,
                                      const char *group,
@@ -2140,6 +2539,8 @@ int32_t witrpc_server_raise_to_group(const struct witrpc_server *server,
 /**
  * Raises an event to all connections of one principal (NUL-terminated), as the token validator named
  * it at the handshake. As witrpc_server_raise; `*clients` (may be NULL) is how many those are.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_raise_to_principal(const struct witrpc_server *server,
                                          const char *principal,
@@ -2153,6 +2554,8 @@ int32_t witrpc_server_raise_to_principal(const struct witrpc_server *server,
  * Puts a connection (the 16 bytes of its id) into a group (NUL-terminated), until it ends. A
  * connection that is gone is no error. A client that reconnects is in no group.
  * WITRPC_OVERLOADED if it is in 1,024 groups. Never blocks.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_group_add(const struct witrpc_server *server,
                                 const uint8_t *connection,
@@ -2161,6 +2564,8 @@ int32_t witrpc_server_group_add(const struct witrpc_server *server,
 
 /**
  * Takes a connection out of a group, if it is in it. As witrpc_server_group_add.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_group_remove(const struct witrpc_server *server,
                                    const uint8_t *connection,
@@ -2169,6 +2574,8 @@ int32_t witrpc_server_group_remove(const struct witrpc_server *server,
 
 /**
  * Raises an event to the connection that the call came on, and to no other. As witrpc_request_raise.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_request_raise_to_caller(const struct witrpc_request *request,
                                        const char *event,
@@ -2177,6 +2584,8 @@ int32_t witrpc_request_raise_to_caller(const struct witrpc_request *request,
 
 /**
  * Raises an event to all but the connection that the call came on. As witrpc_request_raise.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_request_raise_to_others(const struct witrpc_request *request,
                                        const char *event,
@@ -2186,6 +2595,8 @@ int32_t witrpc_request_raise_to_others(const struct witrpc_request *request,
 /**
  * Raises an event to the connections that are in a group now (its name NUL-terminated). As
  * witrpc_request_raise.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_request_raise_to_group(const struct witrpc_request *request,
                                       const char *group,
@@ -2195,12 +2606,16 @@ int32_t witrpc_request_raise_to_group(const struct witrpc_request *request,
 
 /**
  * Writes the 16 bytes of the id of the connection that the call came on to `id`.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_request_connection(const struct witrpc_request *request, uint8_t *id);
 
 /**
  * Puts the connection that the call came on into a group (NUL-terminated), until it ends. Nothing
  * happens if it has. WITRPC_OVERLOADED if it is in 1,024 groups. Never blocks.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_request_join(const struct witrpc_request *request,
                             const char *group,
@@ -2209,6 +2624,8 @@ int32_t witrpc_request_join(const struct witrpc_request *request,
 /**
  * Takes the connection that the call came on out of a group, if it is in it. As
  * witrpc_request_join.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_request_leave(const struct witrpc_request *request,
                              const char *group,
@@ -2216,30 +2633,40 @@ int32_t witrpc_request_leave(const struct witrpc_request *request,
 
 /**
  * Name of the method, NUL-terminated, valid until the request is ended; NULL for a bad handle.
+ *
+ * @since 0.1.0
  */
 const char *witrpc_request_method(const struct witrpc_request *request);
 
 /**
  * The arguments as a JSON array, NUL-terminated, valid until the request is ended; NULL for a bad
  * handle, and for a handler of encoded arguments (see witrpc_request_argument).
+ *
+ * @since 0.1.0
  */
 const char *witrpc_request_arguments(const struct witrpc_request *request);
 
 /**
  * Who calls, as the token validator said; empty without one. NUL-terminated, valid until the
  * request is ended; NULL for a bad handle.
+ *
+ * @since 0.1.0
  */
 const char *witrpc_request_principal(const struct witrpc_request *request);
 
 /**
  * Address and port of the client, NUL-terminated, valid until the request is ended; NULL for a bad
  * handle.
+ *
+ * @since 0.1.0
  */
 const char *witrpc_request_peer(const struct witrpc_request *request);
 
 /**
  * The call's id, stable over its attempts: writes 16 bytes to `id`, in the order in which a UUID is
  * printed.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_request_invocation_id(const struct witrpc_request *request,
                                      uint8_t *id);
@@ -2248,6 +2675,8 @@ int32_t witrpc_request_invocation_id(const struct witrpc_request *request,
  * Answers with a result as JSON text, `size` bytes ("null" or size 0 for void), and ends the
  * request: the handle is freed. A text that does not fit the method's return type makes the call
  * fail with a message that says so.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_request_reply_n(struct witrpc_request *request,
                                const char *result,
@@ -2256,6 +2685,8 @@ int32_t witrpc_request_reply_n(struct witrpc_request *request,
 
 /**
  * The same with a NUL-terminated text; NULL for void.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_request_reply(struct witrpc_request *request,
                              const char *result,
@@ -2264,6 +2695,8 @@ int32_t witrpc_request_reply(struct witrpc_request *request,
 /**
  * Fails the call: the caller sees status 500 with `details` (NUL-terminated, may be NULL) as the
  * message of the exception. Ends the request: the handle is freed.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_request_fail(struct witrpc_request *request,
                             const char *details,
@@ -2273,6 +2706,8 @@ int32_t witrpc_request_fail(struct witrpc_request *request,
  * Refuses the call, because it makes no sense: the caller sees status 400 with `message`
  * (NUL-terminated), as for an argument that can't be decoded. Ends the request: the handle is
  * freed.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_request_refuse(struct witrpc_request *request,
                               const char *message,
@@ -2282,6 +2717,8 @@ int32_t witrpc_request_refuse(struct witrpc_request *request,
  * Raises an event of the request's contract to all clients: each gets it before the answer of this
  * call. `event` is a line or a listed name, `arguments` a JSON array, both NUL-terminated. Never
  * blocks.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_request_raise(const struct witrpc_request *request,
                              const char *event,
@@ -2290,6 +2727,8 @@ int32_t witrpc_request_raise(const struct witrpc_request *request,
 
 /**
  * Frees a request; without an answer the call fails. NULL and an ended one are allowed.
+ *
+ * @since 0.1.0
  */
 void witrpc_request_free(struct witrpc_request *request);
 
@@ -2298,6 +2737,8 @@ void witrpc_request_free(struct witrpc_request *request);
  *
  * On success `*out` is a new handle, to be freed with witrpc_server_free. Blocks until the
  * endpoints are bound. Not from a handler.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_start(const struct witrpc_server_options *options,
                             struct witrpc_server **out,
@@ -2306,6 +2747,8 @@ int32_t witrpc_server_start(const struct witrpc_server_options *options,
 /**
  * Where the server listens, as "tcp://127.0.0.1:41873": its `index`-th endpoint, from 0, with the
  * port that it was given. On success `*out` is a new buffer with the text.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_endpoint(const struct witrpc_server *server,
                                size_t index,
@@ -2315,6 +2758,8 @@ int32_t witrpc_server_endpoint(const struct witrpc_server *server,
  * Raises an event to all clients that are connected and authorised. `contract` is the contract's
  * name, `event` a line or a listed name, `arguments` a JSON array, all NUL-terminated. What a client
  * does not read at once waits for it: witrpc_server_options_event_queue. Never blocks.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_raise(const struct witrpc_server *server,
                             const char *contract,
@@ -2325,6 +2770,8 @@ int32_t witrpc_server_raise(const struct witrpc_server *server,
 /**
  * What the server has done and does. Set `stats->struct_size` first. WITRPC_CLOSED once it has been
  * stopped. Never blocks.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_stats_get(const struct witrpc_server *server,
                                 struct witrpc_server_stats *stats);
@@ -2335,6 +2782,8 @@ int32_t witrpc_server_stats_get(const struct witrpc_server *server,
  * `timeout_ms`. A stopped server is closed; only witrpc_server_free is left to do.
  *
  * Blocks for at most `timeout_ms`. WITRPC_WOULD_DEADLOCK from a handler.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_stop(const struct witrpc_server *server,
                            uint64_t timeout_ms);
@@ -2344,6 +2793,8 @@ int32_t witrpc_server_stop(const struct witrpc_server *server,
  * handlers, validators and other callbacks of it that are running have returned. None begins after
  * that, so that what they use may be freed. WITRPC_TIMEOUT if that took longer than `timeout_ms` (the
  * server is stopped all the same); WITRPC_WOULD_DEADLOCK, without stopping it, from a handler.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_close_and_wait(const struct witrpc_server *server,
                                      uint64_t timeout_ms);
@@ -2352,6 +2803,8 @@ int32_t witrpc_server_close_and_wait(const struct witrpc_server *server,
  * Stops a server at once, unless it has been stopped, and frees its handle. Handlers that are running
  * go on; witrpc_server_close_and_wait waits for them. NULL and a freed one
  * are allowed. Never blocks; any thread, handlers too.
+ *
+ * @since 0.1.0
  */
 void witrpc_server_free(struct witrpc_server *server);
 
@@ -2359,6 +2812,8 @@ void witrpc_server_free(struct witrpc_server *server);
  * What is accepted of connections that are not authorised yet: bytes of all messages of one of them,
  * and how many there may be at the same time from one address (of IPv6: from one /64 network; 0 =
  * no such limit). Default 128 KiB and 1,000.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_strangers(struct witrpc_server_options *options,
                                         size_t bytes,
@@ -2368,6 +2823,8 @@ int32_t witrpc_server_options_strangers(struct witrpc_server_options *options,
  * Connections at the same time from one address (of IPv6: from one /64 network), authorised or not;
  * one more is closed at once. 0 = no such limit, the default: many clients may come from behind one
  * address.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_max_clients_per_address(struct witrpc_server_options *options,
                                                       size_t clients);
@@ -2375,6 +2832,8 @@ int32_t witrpc_server_options_max_clients_per_address(struct witrpc_server_optio
 /**
  * Bytes of calls of one connection that may wait for others of it to end; beyond it nothing more is
  * read from that connection. Default 1 MiB.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_max_waiting_bytes(struct witrpc_server_options *options,
                                                 size_t bytes);
@@ -2383,6 +2842,8 @@ int32_t witrpc_server_options_max_waiting_bytes(struct witrpc_server_options *op
  * Bytes a second at least of a message that a client has begun to send, and of what it is being
  * sent, over a window of time in ms; who is slower is closed. 0 bytes = no such limit. Default 240
  * over 30,000 ms. Of messages on their way in, those over WebSockets are not measured.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_min_rate(struct witrpc_server_options *options,
                                        uint32_t bytes_per_second,
@@ -2392,6 +2853,8 @@ int32_t witrpc_server_options_min_rate(struct witrpc_server_options *options,
  * Starts an implementation of a contract of which only the name is known (NUL-terminated, as
  * "Demo.IEcho"); its methods are declared by the lines of their handlers. On success `*out` is a new
  * handle, to be freed with witrpc_implementation_free.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_implementation_new(const char *contract,
                                   struct witrpc_implementation **out,
@@ -2399,6 +2862,8 @@ int32_t witrpc_implementation_new(const char *contract,
 
 /**
  * Starts an implementation of a contract with its declarations. As witrpc_implementation_new.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_implementation_of(const struct witrpc_contract *contract,
                                  struct witrpc_implementation **out,
@@ -2411,6 +2876,8 @@ int32_t witrpc_implementation_of(const struct witrpc_contract *contract,
  *
  * `destroy` (may be NULL) is called with `user_data` exactly once, after the last call of the
  * handler, also when this function fails.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_implementation_handle(struct witrpc_implementation *implementation,
                                      const char *method,
@@ -2423,6 +2890,8 @@ int32_t witrpc_implementation_handle(struct witrpc_implementation *implementatio
  * As witrpc_implementation_handle with a handler that gets the arguments as they came, encoded by
  * the server's codec (witrpc_request_argument), and answers with an encoded result
  * (witrpc_request_reply_encoded). What can't be decoded it refuses with witrpc_request_refuse.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_implementation_handle_encoded(struct witrpc_implementation *implementation,
                                              const char *method,
@@ -2433,6 +2902,8 @@ int32_t witrpc_implementation_handle_encoded(struct witrpc_implementation *imple
 
 /**
  * Frees an implementation. Servers started with it go on. NULL and a freed one are allowed.
+ *
+ * @since 0.1.0
  */
 void witrpc_implementation_free(struct witrpc_implementation *implementation);
 
@@ -2441,6 +2912,8 @@ void witrpc_implementation_free(struct witrpc_implementation *implementation);
  * "tcp://127.0.0.1:5000", "tls://[::1]:5000", "ws://localhost:80/api/" or "pipe://name"; the host
  * `*` stands for all addresses of this machine, port 0 picks a free one). On success `*out` is a new
  * handle, to be freed with witrpc_server_options_free.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_new(const char *endpoint,
                                   struct witrpc_server_options **out,
@@ -2448,23 +2921,31 @@ int32_t witrpc_server_options_new(const char *endpoint,
 
 /**
  * Frees options. NULL and freed ones are allowed.
+ *
+ * @since 0.1.0
  */
 void witrpc_server_options_free(struct witrpc_server_options *options);
 
 /**
  * Listens at one more endpoint, NUL-terminated.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_add_endpoint(struct witrpc_server_options *options,
                                            const char *endpoint);
 
 /**
  * Serves an implementation, as it is now. At least one is needed; several contracts are allowed.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_serve(struct witrpc_server_options *options,
                                     const struct witrpc_implementation *implementation);
 
 /**
  * Tells of each execution, before the handler begins. `destroy` as above.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_on_execute(struct witrpc_server_options *options,
                                          witrpc_on_execute on_execute,
@@ -2473,6 +2954,8 @@ int32_t witrpc_server_options_on_execute(struct witrpc_server_options *options,
 
 /**
  * Connections at the same time; one more is closed at once. Default 10,000.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_max_clients(struct witrpc_server_options *options,
                                           size_t clients);
@@ -2480,6 +2963,8 @@ int32_t witrpc_server_options_max_clients(struct witrpc_server_options *options,
 /**
  * Largest message accepted, in bytes: from a connection that is authorised, and before. Default
  * 256 MiB and 64 KiB.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_max_frame(struct witrpc_server_options *options,
                                         size_t bytes,
@@ -2488,6 +2973,8 @@ int32_t witrpc_server_options_max_frame(struct witrpc_server_options *options,
 /**
  * Calls that run at the same time: of one connection (beyond it they wait, see
  * witrpc_server_options_max_waiting_bytes), and of all (beyond it calls are refused). Default 256 and 65,536.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_max_in_flight(struct witrpc_server_options *options,
                                             size_t per_connection,
@@ -2496,12 +2983,16 @@ int32_t witrpc_server_options_max_in_flight(struct witrpc_server_options *option
 /**
  * Runs the calls of one connection one after another, as WitRPC does, for services that were
  * written for that.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_ordered_per_connection(struct witrpc_server_options *options);
 
 /**
  * Time from accepting a connection until it must be authorised, in ms; WITRPC_NO_TIMEOUT = none.
  * Default 30,000.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_handshake_timeout_ms(struct witrpc_server_options *options,
                                                    uint64_t ms);
@@ -2509,6 +3000,8 @@ int32_t witrpc_server_options_handshake_timeout_ms(struct witrpc_server_options 
 /**
  * Bytes that may wait for a client that does not read; beyond it the connection is closed. Default
  * 64 MiB.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_max_unsent_bytes(struct witrpc_server_options *options,
                                                size_t bytes);
@@ -2517,6 +3010,8 @@ int32_t witrpc_server_options_max_unsent_bytes(struct witrpc_server_options *opt
  * Bounds of the memory of calls, by which a repeated call is recognised: records (running calls
  * included), bytes of stored answers, how long an answer is held in ms, and the biggest answer that
  * is stored in bytes. Default 65,536, 64 MiB, 600,000 ms and 1 MiB.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_dedup(struct witrpc_server_options *options,
                                     size_t max_records,
@@ -2527,6 +3022,8 @@ int32_t witrpc_server_options_dedup(struct witrpc_server_options *options,
 /**
  * Names the types of event arguments assembly-qualified, as WitRPC's default server does; a .NET
  * client that can't resolve one then loses the event. Default: by name and assembly apart.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_strong_event_types(struct witrpc_server_options *options,
                                                  bool strong);
@@ -2535,6 +3032,8 @@ int32_t witrpc_server_options_strong_event_types(struct witrpc_server_options *o
  * TCP keep-alive, which notices a client that vanished without a word: silence before the first
  * probe (WITRPC_NO_TIMEOUT = no probes), time between probes, unanswered probes until the
  * connection is closed. Default 10,000 ms, 5,000 ms, 3.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_keepalive(struct witrpc_server_options *options,
                                         uint64_t idle_ms,
@@ -2544,6 +3043,8 @@ int32_t witrpc_server_options_keepalive(struct witrpc_server_options *options,
 /**
  * How long sent bytes may stay unacknowledged until a connection is closed, in ms (Linux);
  * WITRPC_NO_TIMEOUT = the kernel's own limit. Default 20,000.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_user_timeout_ms(struct witrpc_server_options *options,
                                               uint64_t ms);
@@ -2551,6 +3052,8 @@ int32_t witrpc_server_options_user_timeout_ms(struct witrpc_server_options *opti
 /**
  * How a dead client is noticed with ws:// and wss://: silence before a ping, and silence after it
  * until the connection is closed. Default 15,000 ms and 20,000 ms.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_websocket_ping(struct witrpc_server_options *options,
                                              uint64_t interval_ms,
@@ -2558,6 +3061,8 @@ int32_t witrpc_server_options_websocket_ping(struct witrpc_server_options *optio
 
 /**
  * Largest piece that a WebSocket message is sent in, in bytes; 0 = in one piece, the default.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_websocket_fragment(struct witrpc_server_options *options,
                                                  size_t bytes);
@@ -2565,6 +3070,8 @@ int32_t witrpc_server_options_websocket_fragment(struct witrpc_server_options *o
 /**
  * Permissions of the socket file of pipe://, as 0600 (octal), which is the default. Without effect
  * on Windows.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_pipe_mode(struct witrpc_server_options *options,
                                         uint32_t mode);
@@ -2574,6 +3081,8 @@ int32_t witrpc_server_options_pipe_mode(struct witrpc_server_options *options,
  * that does not encrypt, or with a key that is malformed, weak, or of fewer than 2,048 or more than
  * 4,096 bits, is told so and refused. It keeps out who listens, not who can change what passes.
  * Default off.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_encryption(struct witrpc_server_options *options,
                                          bool on);
@@ -2581,6 +3090,8 @@ int32_t witrpc_server_options_encryption(struct witrpc_server_options *options,
 /**
  * Accepts only this token, NUL-terminated. Default the empty one, which is what a client without a
  * token sends.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_token(struct witrpc_server_options *options,
                                     const char *token);
@@ -2592,6 +3103,8 @@ int32_t witrpc_server_options_token(struct witrpc_server_options *options,
  *
  * While the file is missing, empty, not UTF-8 or longer than 64 KiB, nobody is let in; when the
  * server starts, that is an error. Replace it by renaming another one over it.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_token_file(struct witrpc_server_options *options,
                                          const char *path);
@@ -2599,6 +3112,8 @@ int32_t witrpc_server_options_token_file(struct witrpc_server_options *options,
 /**
  * Asks whether a token is good, at the handshake and for every call. `destroy` (may be NULL) is
  * called with `user_data` exactly once, after the last call, also when this function fails.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_validator(struct witrpc_server_options *options,
                                         witrpc_validator validator,
@@ -2611,6 +3126,8 @@ int32_t witrpc_server_options_validator(struct witrpc_server_options *options,
  * connections are not held up. Without an answer within the handshake timeout
  * (witrpc_server_options_handshake_timeout_ms) the connection is closed at the handshake, and a call
  * is refused with status 503. `destroy` as above.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_validator_async(struct witrpc_server_options *options,
                                               witrpc_async_validator validator,
@@ -2620,12 +3137,16 @@ int32_t witrpc_server_options_validator_async(struct witrpc_server_options *opti
 /**
  * The token, NUL-terminated, valid until the check is ended; empty where the client has none, NULL
  * for a bad handle.
+ *
+ * @since 0.1.0
  */
 const char *witrpc_check_token(const struct witrpc_check *check);
 
 /**
  * Address and port of the client, or "local" at a pipe; NUL-terminated, valid until the check is
  * ended; NULL for a bad handle.
+ *
+ * @since 0.1.0
  */
 const char *witrpc_check_peer(const struct witrpc_check *check);
 
@@ -2633,17 +3154,23 @@ const char *witrpc_check_peer(const struct witrpc_check *check);
  * Accepts the token, and ends the check: the handle is freed. `principal` (NUL-terminated; NULL is
  * the empty one) names its bearer: calls of one principal are told from those of another. Never use
  * the token itself, because tokens change.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_check_accept(struct witrpc_check *check,
                             const char *principal);
 
 /**
  * Refuses the token, and ends the check: the handle is freed.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_check_refuse(struct witrpc_check *check);
 
 /**
  * Frees a check; without an answer the token is refused. NULL and an ended one are allowed.
+ *
+ * @since 0.1.0
  */
 void witrpc_check_free(struct witrpc_check *check);
 
@@ -2652,6 +3179,8 @@ void witrpc_check_free(struct witrpc_check *check);
  * bytes), and the authorities that clients' certificates must come from (size 0 = clients need
  * none). The certificate may be followed by those that lead to a root; the key is PKCS#8, PKCS#1 or
  * SEC1, not encrypted.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_tls(struct witrpc_server_options *options,
                                   const char *certificate,
@@ -2665,6 +3194,8 @@ int32_t witrpc_server_options_tls(struct witrpc_server_options *options,
  * The same from PEM files (their paths NUL-terminated; `client_authorities_path` may be NULL =
  * clients need no certificate), which are read when a server is started; that fails with
  * WITRPC_INVALID_ARGUMENT if they can't be read.
+ *
+ * @since 0.1.0
  */
 int32_t witrpc_server_options_tls_files(struct witrpc_server_options *options,
                                         const char *certificate_path,
@@ -2673,16 +3204,22 @@ int32_t witrpc_server_options_tls_files(struct witrpc_server_options *options,
 
 /**
  * The version of the library, as "0.1.0". Static; any thread.
+ *
+ * @since 0.1.0
  */
 const char *witrpc_version(void);
 
 /**
  * The ABI of the library that is loaded; compare it with WITRPC_CHECK_ABI(). Any thread.
+ *
+ * @since 0.1.0
  */
 uint32_t witrpc_abi_version(void);
 
 /**
  * The name of a status, as "timeout"; "unknown" for a number that is none. Static; any thread.
+ *
+ * @since 0.1.0
  */
 const char *witrpc_status_name(int32_t status);
 
