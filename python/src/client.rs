@@ -434,15 +434,22 @@ impl Service {
         }))
     }
 
-    /// Events from now on, to be taken.
-    fn events(&self, line: &str) -> PyResult<EventSource> {
+    /// Events from now on, to be taken. `queue` bounds those that wait.
+    #[pyo3(signature = (line, queue=None))]
+    fn events(&self, line: &str, queue: Option<&Bound<'_, PyAny>>) -> PyResult<EventSource> {
         let (client, service) = self.0.get()?;
-        EventSource::new(client.clone(), service, line)
+        EventSource::new(client.clone(), service, line, queue)
     }
 
     /// Has `handler` called with the arguments of each event, on the callback thread.
-    fn subscribe(&self, line: &str, handler: Py<PyAny>) -> PyResult<Subscription> {
+    #[pyo3(signature = (line, handler, queue=None))]
+    fn subscribe(
+        &self,
+        line: &str,
+        handler: Py<PyAny>,
+        queue: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Subscription> {
         let (_, service) = self.0.get()?;
-        Subscription::new(service, line, handler)
+        Subscription::new(service, line, handler, queue)
     }
 }

@@ -114,10 +114,12 @@ def test_opentelemetry() -> None:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
     handlers = witrpc.Handlers("Demo.IEcho")
+    told: list[str | None] = []
 
     @handlers.method("int Add(int a, int b)")
     async def add(a: int, b: int) -> int:
         await asyncio.sleep(0)
+        told.append(witrpc.current_call().trace_context)
         return a + b
 
     @handlers.method("string Fail(string message)")
@@ -142,4 +144,11 @@ def test_opentelemetry() -> None:
     failed = spans["Demo.IEcho/Fail", "CLIENT"]
     assert failed.attributes["witrpc.outcome"] == "answered"
     assert not failed.status.is_ok
-    assert any(kind == "SERVER" for _, kind in spans)
+    # The server's spans are below those of the client, across the wire.
+    served = spans["Demo.IEcho/Add", "SERVER"]
+    assert served.context.trace_id == call.context.trace_id
+    assert served.parent.span_id == call.context.span_id
+    assert served.parent.is_remote
+    assert [context.rpartition("-")[0] for context in told if context] == [
+        f"00-{call.context.trace_id:032x}-{call.context.span_id:016x}"
+    ]

@@ -26,7 +26,7 @@ from ._client import (
 from ._loop import running_bridge
 from ._tracing import tracer
 from .errors import InvalidArgumentError
-from .options import AsyncClientOptions, Seconds, State
+from .options import AsyncClientOptions, EventQueue, Seconds, State
 
 __all__ = ["AsyncClient", "AsyncService", "connect"]
 
@@ -45,8 +45,8 @@ class AsyncMethod(BoundMethod):
         if options or len(args) != self._count:
             args, preset = self._prepared(args, options)
         if self._tracer is not None:
-            with self._tracer.span(*self._span):
-                return await self._call(args, preset)
+            with self._tracer.span(*self._span) as context:
+                return await self._call(args, preset, trace_context=context)
         call = self._native.start(running_bridge(), args, preset.timeout, preset.repeat, preset.invocation_id)
         try:
             result = await call.future
@@ -56,8 +56,9 @@ class AsyncMethod(BoundMethod):
         convert = self._convert
         return result if convert is None or result is None else convert(result)
 
-    async def _call(self, args: tuple[Any, ...], preset: Any, encoded: bool = False) -> Any:
-        call = self._native.start(running_bridge(), args, preset.timeout, preset.repeat, preset.invocation_id, encoded)
+    async def _call(self, args: tuple[Any, ...], preset: Any, encoded: bool = False, trace_context: bytes | None = None) -> Any:
+        special = (preset.timeout, preset.repeat, preset.invocation_id, encoded, trace_context)
+        call = self._native.start(running_bridge(), args, *special)
         try:
             result = await call.future
         except asyncio.CancelledError:
@@ -81,8 +82,8 @@ class AsyncEventStream(contract.EventStream[Any]):
         self._source.close()
 
     @property
-    def dropped(self) -> int:
-        return self._source.dropped
+    def stats(self) -> contract.EventStats:
+        return contract.EventStats(*self._source.stats())
 
     def __aiter__(self) -> AsyncIterator[Any]:
         return self
@@ -138,9 +139,14 @@ class AsyncSubscription:
         self._source.close()
 
     @property
+    def stats(self) -> contract.EventStats:
+        """What became of its events."""
+        return contract.EventStats(*self._source.stats())
+
+    @property
     def dropped(self) -> int:
-        """Events that were dropped because the handler was too slow: the oldest ones."""
-        return self._source.dropped
+        """Events that were dropped because the handler was too slow."""
+        return self.stats.dropped
 
     def __enter__(self) -> AsyncSubscription:
         return self
@@ -161,14 +167,15 @@ class AsyncEvent(contract.Event[Any]):
         self._line = line
         self._info = info
 
-    def stream(self) -> Any:
-        return AsyncEventStream(self._service._native.events(self._line), event_converter(self._info))
+    def stream(self, *, queue: EventQueue | None = None) -> Any:
+        source = self._service._native.events(self._line, queue)
+        return AsyncEventStream(source, event_converter(self._info))
 
     def __aiter__(self) -> Any:
         return self.stream()
 
-    def subscribe(self, handler: Callable[..., object]) -> contract.Subscription:
-        source = self._service._native.events(self._line)
+    def subscribe(self, handler: Callable[..., object], *, queue: EventQueue | None = None) -> contract.Subscription:
+        source = self._service._native.events(self._line, queue)
         return AsyncSubscription(source, self._info, handler, self._line)
 
     def __repr__(self) -> str:
@@ -197,8 +204,8 @@ class AsyncService(ServiceBase):
         method: AsyncMethod = self._method(line)
         options = call_options(self._preset, timeout, idempotent, deduplicated, invocation_id)
         if method._tracer is not None:
-            with method._tracer.span(*method._span):
-                return await method._call(args, options)
+            with method._tracer.span(*method._span) as context:
+                return await method._call(args, options, trace_context=context)
         return await method._call(args, options)
 
     async def call_encoded(
@@ -228,19 +235,16 @@ class AsyncService(ServiceBase):
         return AsyncEvent(self, line, None)
 
 
-class _Callbacks:
-    """Runs the callbacks of a client in its loop: in order, never two at once, also those that wait."""
+class Callbacks:
+    """Runs the callbacks of a client or server in its loop: in order, never two at once, also those that wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, whose: str) -> None:
+        self._whose = whose
         self._waiting: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
         self._task: asyncio.Task[None] | None = None
 
-    def wrap(self, callback: Callable[..., Any] | None) -> Callable[..., None] | None:
+    def wrap(self, callback: Callable[..., Any]) -> Callable[..., None]:
         """What the native half calls in the loop's thread."""
-        if callback is None:
-            return None
-        if not callable(callback):
-            raise InvalidArgumentError(f"{callback!r} is no callback: it can't be called")
         return lambda *args: self._call(callback, args)
 
     def _call(self, callback: Callable[..., Any], args: tuple[Any, ...]) -> None:
@@ -249,7 +253,7 @@ class _Callbacks:
             return
         result = self._guarded(callback, args)
         if inspect.isawaitable(result):
-            self._task = asyncio.get_running_loop().create_task(self._run(result), name="witrpc callbacks")
+            self._task = asyncio.get_running_loop().create_task(self._run(result), name=f"witrpc callbacks of {self._whose}")
 
     async def _run(self, first: Awaitable[Any]) -> None:
         try:
@@ -265,13 +269,13 @@ class _Callbacks:
         try:
             await result
         except Exception:
-            logger.exception("a callback of a client failed")
+            logger.exception("a callback of %s failed", self._whose)
 
     def _guarded(self, callback: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         try:
             return callback(*args)
         except Exception:
-            logger.exception("a callback of a client failed")
+            logger.exception("a callback of %s failed", self._whose)
             return None
 
     async def finish(self) -> None:
@@ -321,7 +325,7 @@ class AsyncClient(ClientBase, Generic[T]):
         self._contract = contract
         self._native: _witrpc.Client | None = None
         self._endpoints = options["endpoints"]
-        self._callbacks = _Callbacks()
+        self._callbacks = Callbacks("a client")
         self._closed = False
         if asyncio._get_running_loop() is not None:
             # Options that are wrong are told where they were written, if that is in a loop.
@@ -442,7 +446,7 @@ def connect(endpoint: str | Sequence[str], *, contract: Any = None, **options: U
         functions; callbacks run in the client's loop, one after another.
     """
     token = options.get("token")
-    native = client_options(endpoint, options)
+    native = client_options(endpoint, options, AsyncClientOptions)
     if callable(token):
         native["token_provider"] = answering(token, "the token provider")
     return AsyncClient(native, callbacks(options), options.get("tracing", False), contract)

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from . import _witrpc, contract
+from ._generics import GenericInfo
 from ._names import alike
+from ._schema import Schema
 from ._tracing import Tracer
 from .errors import ClosedError, InvalidArgumentError, WitRpcError
-from .options import NEVER, AsyncClientOptions, Reconnect, Seconds, State
+from .options import NEVER, Reconnect, Seconds, State
 
 T = TypeVar("T")
 
@@ -97,11 +99,11 @@ def _judge(retry_if: Callable[[Exception], bool]) -> Callable[[Exception], bool]
 CALLBACKS = ("on_reconnecting", "on_reconnected", "on_reconnection_failed", "on_state_changed", "on_retry")
 
 
-def client_options(endpoint: str | Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options as the native half takes them, but for callbacks."""
-    unknown = [name for name in given if name not in AsyncClientOptions.__annotations__]
+def client_options(endpoint: str | Sequence[str], given: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """The options as the native half takes them, but for callbacks. ``kind`` lists those that there are."""
+    unknown = [name for name in given if name not in kind.__annotations__]
     if unknown:
-        known = ", ".join(sorted(AsyncClientOptions.__annotations__))
+        known = ", ".join(sorted(kind.__annotations__))
         raise InvalidArgumentError(f"connect has no option {unknown[0]!r}: it has {known}")
     options = {name: value for name, value in given.items() if name not in ("token", "limits", "tracing", *CALLBACKS)}
     token, limits, retry = given.get("token"), given.get("limits"), given.get("retry")
@@ -229,7 +231,60 @@ class BoundMethod:
         )
 
 
-M = TypeVar("M", bound=BoundMethod)
+M = TypeVar("M", bound="BoundMethod | GenericMethod")
+
+
+class GenericMethod:
+    """A generic method of a contract class: a call takes the types from its arguments."""
+
+    def __init__(self, service: ServiceBase, schema: Schema, info: contract.MethodInfo, generic: GenericInfo) -> None:
+        self._service = service
+        self._schema = schema
+        self._info = info
+        self._generic = generic
+        self._closed: dict[tuple[str, ...], BoundMethod] = {}
+
+    @property
+    def line(self) -> str:
+        """The C# line of the method."""
+        return self._info.line
+
+    def _close(self, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[BoundMethod, tuple[Any, ...], dict[str, Any]]:
+        """The method of these types, its arguments, and the options of the call."""
+        signature = self._info.signature
+        own: Any = {} if signature is None else signature.parameters
+        special = {key: options.pop(key) for key in KEYWORDS & options.keys() if key not in own}
+        values = bind(self._info.python_name, (), signature, args, options)
+        types = self._generic.types(self._info.python_name, values)
+        where = f"the type argument of {self._info.python_name}"
+        texts = tuple(self._schema.known_text(types[variable], where) for variable in self._generic.variables)
+        method = self._closed.get(texts)
+        if method is None:
+            clauses = "".join(
+                f" where {variable.__name__} = {text}" for variable, text in zip(self._generic.variables, texts, strict=True)
+            )
+            result = self._generic.result(types)
+            closed = contract.MethodInfo(self._info.python_name, "", None, (), result)
+            method = self._service._bind(self._info.line + clauses, closed)
+            if len(self._closed) < 4096:
+                self._closed[texts] = method
+        return method, self._generic.sent(values), special
+
+    def accepts(self, args: tuple[Any, ...]) -> bool:
+        """Whether these arguments fit."""
+        try:
+            method, sent, _ = self._close(args, {})
+        except InvalidArgumentError:
+            return False
+        return method.accepts(sent)
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Calls it, as methods of its client are called."""
+        method, sent, special = self._close(args, options)
+        return method(*sent, **special)  # type: ignore[operator]
+
+    def __repr__(self) -> str:
+        return f"<method {self.line}>"
 
 
 class Overloads(Generic[M]):
@@ -387,9 +442,13 @@ def proxy(service: ServiceBase, info: contract.ContractInfo) -> Any:
     attributes["__witrpc_info__"] = info
     by_name: dict[str, list[Any]] = {}
     for method in info.methods:
-        by_name.setdefault(method.python_name, []).append(service._bind(method.line, method))
-    for name, bound in by_name.items():
-        attributes[name] = bound[0] if len(bound) == 1 else Overloads(name, bound)
+        if method.generic is not None:
+            bound: Any = GenericMethod(service, info.schema, method, method.generic)
+        else:
+            bound = service._bind(method.line, method)
+        by_name.setdefault(method.python_name, []).append(bound)
+    for name, methods in by_name.items():
+        attributes[name] = methods[0] if len(methods) == 1 else Overloads(name, methods)
     for event in info.events:
         attributes[event.python_name] = service._event_class(service, event.line, event)
     for prop in info.properties:
