@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What is done with the Python package, by make and tests/run:
 #   python.sh usable           says why it can't be done here, if so
-#   python.sh wheel            builds the wheel into target/wheels
+#   python.sh sdist            packs the source into target/wheels
+#   python.sh wheel            the same, and builds the wheel from it, so that what is packed is known to build
 #   python.sh install test     a fresh environment, target/python-venv, with the wheel and what tests need
 #   python.sh install bench    the same for the bench
 #   python.sh lint|types|test  ruff, mypy --strict on the package, pytest; on what is installed
@@ -21,6 +22,29 @@ make_tools() {
   "$python" -m venv "$tools"
   pip "$tools" 'maturin>=1.14,<2' ruff
 }
+# The source, packed.
+make_sdist() {
+  make_tools
+  rm -f "$target"/wheels/witrpc-*.tar.gz
+  (cd python && "$tools/bin/maturin" sdist --out "$target/wheels")
+}
+# Unpacks it into target/sdist, and leaves files alone that are there as they are: cargo goes by their times.
+unpack_sdist() {
+  "$python" - "$target" <<'END'
+import pathlib, sys, tarfile
+target = pathlib.Path(sys.argv[1])
+archive = tarfile.open(next(target.glob("wheels/witrpc-*.tar.gz")))
+packed = {target / "sdist" / pathlib.Path(*pathlib.PurePath(entry.name).parts[1:]): entry for entry in archive if entry.isfile()}
+for path in (target / "sdist").rglob("*"):
+    if path.is_file() and path not in packed:
+        path.unlink()
+for path, entry in packed.items():
+    data = archive.extractfile(entry).read()
+    if not path.exists() or path.read_bytes() != data:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+END
+}
 wheel() { ls -t "$target"/wheels/witrpc-*.whl 2>/dev/null | head -n 1; }
 
 case $1 in
@@ -29,11 +53,15 @@ case $1 in
       { echo "no CPython 3.11 or later with venv ($python)"; exit 1; }
     make_tools >/dev/null 2>&1 || { echo "maturin and ruff can't be installed by pip"; exit 1; }
     ;;
+  sdist)
+    make_sdist
+    ;;
   wheel)
-    make_tools
+    make_sdist
+    unpack_sdist
     rm -f "$target"/wheels/witrpc-*.whl
     # --locked: the versions that everything else is tested with.
-    (cd python && "$tools/bin/maturin" build --release --locked --out "$target/wheels")
+    (cd "$target/sdist" && "$tools/bin/maturin" build --release --locked --out "$target/wheels")
     ;;
   install)
     # For tests nothing is left of an older one; pip has kept what it downloaded.

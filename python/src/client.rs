@@ -310,6 +310,32 @@ impl Client {
         )
     }
 
+    /// Makes a round trip that executes nothing, and waits for it.
+    fn probe(&self, py: Python<'_>, timeout: &Bound<'_, PyAny>) -> PyResult<()> {
+        let inner = self.0.get()?;
+        let limit = seconds(timeout, "timeout")?;
+        let answered = inner.wait(py, inner.client.probe(limit))?;
+        answered.map_err(errors::raise)
+    }
+
+    /// The same for an event loop: a future of nothing.
+    fn start_probe<'py>(
+        &self,
+        py: Python<'py>,
+        bridge: &Bound<'py, Bridge>,
+        timeout: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let client = self.0.get()?.client.clone();
+        let limit = seconds(timeout, "timeout")?;
+        let work = async move { client.probe(limit).await };
+        bridge.get().spawn(
+            py,
+            &process::loop_runtime(py)?,
+            work,
+            |py, ()| Ok(py.None()),
+        )
+    }
+
     fn reconnect_now(&self) -> PyResult<()> {
         let inner = self.0.get()?;
         inner.client.reconnect_now();

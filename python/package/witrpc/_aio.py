@@ -363,6 +363,13 @@ class AsyncClient(ClientBase, Generic[T]):
         async with asyncio.timeout(timeout):
             await native.start_wait_for(running_bridge(), int(state))
 
+    async def probe(self, timeout: Seconds = 5.0) -> None:
+        """Makes a round trip to the server that executes nothing, for health checks. An error says why there was none in time.
+
+        A .NET server answers one call after the other: while calls of this client run there, a timeout says little.
+        """
+        await self._started().start_probe(running_bridge(), timeout)
+
     async def close(self) -> None:
         """Disconnects for good, and waits for callbacks, but for the one that it is called in."""
         self._closed = True

@@ -271,6 +271,13 @@ class Client(ClientBase, Generic[T]):
         if not self._started().wait_for(int(state), timeout):
             raise TimeoutError(f"the client was not {state.name} within {timeout} s, it is {self.state.name}")
 
+    def probe(self, timeout: Seconds = 5.0) -> None:
+        """Makes a round trip to the server that executes nothing, for health checks. An error says why there was none in time.
+
+        A .NET server answers one call after the other: while calls of this client run there, a timeout says little.
+        """
+        self._started().probe(timeout)
+
     def close(self) -> None:
         """Disconnects for good, and waits at most a second for callbacks; in a callback, not at all."""
         with self._lock:
