@@ -60,8 +60,10 @@ case $1 in
     make_sdist
     unpack_sdist
     rm -f "$target"/wheels/witrpc-*.whl
-    # --locked: the versions that everything else is tested with.
-    (cd "$target/sdist" && "$tools/bin/maturin" build --release --locked --out "$target/wheels")
+    # --locked: the versions that everything else is tested with. First the packed Cargo.lock loses the crates that are
+    # not packed, as Cargo does it for everybody.
+    (cd "$target/sdist" && cargo metadata --format-version 1 >/dev/null &&
+      "$tools/bin/maturin" build --release --locked --out "$target/wheels")
     ;;
   install)
     # For tests nothing is left of an older one; pip has kept what it downloaded.
@@ -69,7 +71,7 @@ case $1 in
     [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
     "$venv/bin/python" -m pip uninstall --quiet --yes witrpc >/dev/null 2>&1 || true
     if [ "$2" = test ]; then
-      pip "$venv" pytest pytest-timeout mypy 'maturin>=1.14,<2'
+      pip "$venv" pytest pytest-timeout mypy
       # What is missing of these is skipped by the tests, with a line.
       for name in pyright numpy pydantic uvloop gevent prometheus_client opentelemetry-sdk starlette fastapi; do
         pip "$venv" "$name" || echo "not installed: $name"

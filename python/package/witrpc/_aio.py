@@ -6,8 +6,8 @@ import asyncio
 import inspect
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
-from typing import Any, Generic, TypeVar, Unpack, overload
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 from . import _witrpc, contract
 from ._client import (
@@ -22,6 +22,7 @@ from ._client import (
     event_converter,
     logger,
     proxy,
+    wrong_with,
 )
 from ._loop import running_bridge
 from ._tracing import tracer
@@ -39,8 +40,15 @@ class AsyncMethod(BoundMethod):
 
     __slots__ = ()
 
-    async def __call__(self, *args: Any, **options: Any) -> Any:
+    def __call__(self, *args: Any, **options: Any) -> Coroutine[Any, Any, Any]:
         """Calls it. Cancelling the task that waits cancels the call."""
+        call: Any = self._started(args, options)
+        # Who forgets to await it is told what was not awaited.
+        call.__qualname__ = self._shown
+        started: Coroutine[Any, Any, Any] = call
+        return started
+
+    async def _started(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         preset = self._preset
         if options or len(args) != self._count:
             args, preset = self._prepared(args, options)
@@ -408,6 +416,9 @@ class AsyncClient(ClientBase, Generic[T]):
     async def __aexit__(self, *_: object) -> None:
         """Closes it."""
         await self.close()
+
+    if not TYPE_CHECKING:
+        __enter__, __exit__ = wrong_with("async with witrpc.connect(...)", "with witrpc.sync.connect(...)")
 
     def __await__(self) -> Generator[Any, None, AsyncClient[T]]:
         """Connects and gives the client."""

@@ -7,9 +7,10 @@ import inspect
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from . import _witrpc, contract
+from . import _witrpc, contract, errors
+from . import options as options_module
 from ._generics import GenericInfo
 from ._names import alike
 from ._schema import Schema
@@ -101,10 +102,10 @@ CALLBACKS = ("on_reconnecting", "on_reconnected", "on_reconnection_failed", "on_
 
 def client_options(endpoint: str | Sequence[str], given: Mapping[str, Any], kind: type) -> dict[str, Any]:
     """The options as the native half takes them, but for callbacks. ``kind`` lists those that there are."""
-    unknown = [name for name in given if name not in kind.__annotations__]
-    if unknown:
-        known = ", ".join(sorted(kind.__annotations__))
-        raise InvalidArgumentError(f"connect has no option {unknown[0]!r}: it has {known}")
+    for name in given:
+        if name not in kind.__annotations__:
+            raise errors._unknown("connect", name, kind.__annotations__)
+    options_module._checked(given, options_module.Limits)
     options = {name: value for name, value in given.items() if name not in ("token", "limits", "tracing", *CALLBACKS)}
     token, limits, retry = given.get("token"), given.get("limits"), given.get("retry")
     if token is not None and given.get("token_file") is not None:
@@ -179,6 +180,7 @@ class BoundMethod:
         "_count",
         "_native",
         "_preset",
+        "_shown",
         "_signature",
         "_span",
         "_tracer",
@@ -197,6 +199,7 @@ class BoundMethod:
         self._preset = preset
         self._tracer = tracer
         self._span = (contract_name, native.name)
+        self._shown = f"{contract_name}.{native.name}"
         self.name = native.name
         self._count = len(native.parameters)
         self._signature = None if info is None else info.signature
@@ -423,8 +426,33 @@ class ClientBase:
         """Drops the link and stays without one until it is connected again. Calls under way end as closed."""
         self._started().disconnect()
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Says where methods are, to those who look for them here."""
+            if name.startswith("_"):
+                raise AttributeError(name)
+            # Of a client that failed while it was made, there is nothing to say more.
+            given = self.__dict__.get("_contract")
+            shown = getattr(given, "__name__", "IEcho")
+            raise AttributeError(
+                f"a client has no {name!r}: methods and events are those of its services, client.service({shown}).{name}, "
+                f"or those of what `async with witrpc.connect(..., contract={shown})` (or `with`) gives"
+            )
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {', '.join(self._endpoints)}: {self.state.name.lower()}>"
+
+
+def wrong_with(right: str, other: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """What begins and ends a block of the wrong kind: an error that says which is the right one."""
+
+    def begin(self: Any) -> Any:
+        raise TypeError(f"write `{right}`, or `{other}`")
+
+    def end(self: Any, *_: object) -> None: ...
+
+    return begin, end
 
 
 def closed_error() -> ClosedError:

@@ -12,12 +12,13 @@ import signal
 import uuid
 import weakref
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, Unpack
 
-from . import _witrpc, contract
+from . import _witrpc, contract, errors
+from . import options as option_classes
 from ._aio import Callbacks, answering
 from ._call import Call, Fault, current, current_call
-from ._client import logger
+from ._client import logger, wrong_with
 from ._generics import GenericInfo
 from ._loop import running_bridge
 from ._publish import Audience, Connection, RaisedEvent, raise_event, serves
@@ -194,6 +195,8 @@ class Handlers:
 
 def _service_of(instance: Any) -> tuple[contract.ContractInfo, list[_Handler]]:
     cls = contract.contract_class(type(instance))
+    if cls is None and isinstance(instance, type):
+        raise InvalidArgumentError(f"{instance.__name__} is a class: serve an object of it, {instance.__name__}()")
     if cls is None:
         raise InvalidArgumentError(
             f"{instance!r} can't be served: its class needs a contract among its bases, as in class Echo(IEcho)"
@@ -232,10 +235,10 @@ class Server:
 
     def __init__(self, endpoints: str | Sequence[str], services: Sequence[Any], options: ServerOptions) -> None:
         """Use :func:`serve`."""
-        unknown = [name for name in options if name not in ServerOptions.__annotations__]
-        if unknown:
-            known = ", ".join(sorted(ServerOptions.__annotations__))
-            raise InvalidArgumentError(f"serve has no option {unknown[0]!r}: it has {known}")
+        for name in options:
+            if name not in ServerOptions.__annotations__:
+                raise errors._unknown("serve", name, ServerOptions.__annotations__)
+        option_classes._checked(options, ServerLimits)
         self._options: dict[str, Any] = {name: value for name, value in options.items() if name not in _OURS}
         self._options["endpoints"] = [endpoints] if isinstance(endpoints, str) else list(endpoints)
         validator = options.get("validator")
@@ -456,6 +459,9 @@ class Server:
     async def __aexit__(self, *_: object) -> None:
         """Stops it in order."""
         await self.stop()
+
+    if not TYPE_CHECKING:
+        __enter__, __exit__ = wrong_with("async with witrpc.serve(...)", "with witrpc.sync.serve(...)")
 
     def __await__(self) -> Generator[Any, None, Server]:
         """Starts it and gives it."""

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import math
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Literal, TypeAlias, TypedDict
 
@@ -359,3 +359,26 @@ class AsyncClientOptions(_CommonOptions, total=False):
 
     token: str | Callable[[], str] | Callable[[], Awaitable[str]] | None
     """As for :class:`ClientOptions`; the function may be a coroutine function."""
+
+
+# What an option may be besides an object of its class: a plain switch.
+_KINDS: dict[str, tuple[type, bool]] = {
+    "reconnect": (Reconnect, True),
+    "retry": (Retry, False),
+    "tls": (Tls, False),
+    "socket": (Socket, False),
+    "websocket": (WebSocket, False),
+    "keep_alive": (KeepAlive, True),
+    "event_queue": (EventQueue, False),
+    "dedup": (Dedup, False),
+}
+
+
+def _checked(given: Mapping[str, Any], limits: type) -> None:
+    """Refuses options of another class than theirs, with what to write instead."""
+    for name, value in given.items():
+        kind, switch = (limits, False) if name == "limits" else _KINDS.get(name, (None, False))
+        if kind is None or value is None or isinstance(value, kind) or (switch and isinstance(value, bool)):
+            continue
+        also = ", True or False" if switch else ""
+        raise InvalidArgumentError(f"{name} is {value!r}: write {name}=witrpc.{kind.__name__}(...){also}")

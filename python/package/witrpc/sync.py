@@ -10,7 +10,7 @@ import inspect
 import threading
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from typing import Any, Generic, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 from . import _server, _witrpc
 from . import contract as _contract
@@ -28,6 +28,7 @@ from ._client import (
     logger,
     proxy,
     with_options,
+    wrong_with,
 )
 from ._publish import Connection
 from ._server import ServerOptions, ServerStats
@@ -318,6 +319,9 @@ class Client(ClientBase, Generic[T]):
         """Closes it."""
         self.close()
 
+    if not TYPE_CHECKING:
+        __aenter__, __aexit__ = wrong_with("with witrpc.sync.connect(...)", "async with witrpc.connect(...)")
+
 
 def _guarded(callback: Callable[..., Any], name: str) -> Callable[..., None]:
     def run(*args: Any) -> None:
@@ -435,6 +439,9 @@ class Server:
     def __exit__(self, *_: object) -> None:
         """Stops it in order."""
         self.stop()
+
+    if not TYPE_CHECKING:
+        __aenter__, __aexit__ = wrong_with("with witrpc.sync.serve(...)", "async with witrpc.serve(...)")
 
     def __repr__(self) -> str:
         """Where it listens."""
