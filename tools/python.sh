@@ -5,6 +5,7 @@
 #   python.sh wheel            the same, and builds the wheel from it, so that what is packed is known to build
 #   python.sh install test     a fresh environment, target/python-venv, with the wheel and what tests need
 #   python.sh install bench    the same for the bench
+#   python.sh docs             the documentation as HTML, into target/site
 #   python.sh lint|types|test  ruff, mypy --strict on the package, pytest; on what is installed
 # Packages come from wherever pip is configured to take them from. Needs CPython 3.11 or later (PYTHON).
 set -eu
@@ -80,6 +81,10 @@ case $1 in
       for name in grpcio pyzmq; do pip "$venv" "$name" || echo "not installed: $name"; done
     fi
     pip "$venv" --no-deps "$(wheel)"
+    ;;
+  docs)
+    [ -x "$tools/bin/mkdocs" ] || pip "$tools" 'mkdocs>=1.6,<2'
+    NO_MKDOCS_2_WARNING=1 "$tools/bin/mkdocs" build --quiet --strict -f python/mkdocs.yml -d "$target/site"
     ;;
   lint)
     "$tools/bin/ruff" check --no-cache --config python/pyproject.toml python tools benches/python

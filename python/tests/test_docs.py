@@ -93,6 +93,14 @@ def test_the_server_of_the_readme_serves_the_clients_of_it() -> None:
             process.kill()
 
 
+def test_links_lead_somewhere() -> None:
+    pages = [*(ROOT / "docs" / "python").glob("*.md"), ROOT / "python" / "README.md", ROOT / "README.md"]
+    for page in pages:
+        text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
 def test_the_api_reference_is_up_to_date() -> None:
     sys.path.insert(0, str(ROOT / "tools"))
     import python_api

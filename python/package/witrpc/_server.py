@@ -12,7 +12,7 @@ import signal
 import uuid
 import weakref
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, Unpack, cast
 
 from . import _witrpc, contract, errors
 from . import options as option_classes
@@ -72,7 +72,7 @@ class ServerOptions(TypedDict, total=False):
     on_disconnected: Callable[[Connection], Any] | None
     """Called with each connection that has ended, after ``on_connected`` of it."""
     on_execute: Callable[[str, str, Any], Any] | None
-    """Called for each execution, with contract, method and invocation id."""
+    """Called for each execution, with contract, method and invocation id; may be a coroutine function."""
     tracing: bool
     """Spans of OpenTelemetry for executions, below those of their callers. Default off."""
 
@@ -227,7 +227,7 @@ def _service_of(instance: Any) -> tuple[contract.ContractInfo, list[_Handler]]:
 
 
 # Options that the native half does not take as they are.
-_OURS = ("threads", "tracing", "validator", "on_connected", "on_disconnected")
+_OURS = ("threads", "tracing", "validator", "on_connected", "on_disconnected", "on_execute")
 
 
 class Server:
@@ -249,6 +249,9 @@ class Server:
             callback: Any = options.get(name)
             if callback is not None:
                 self._options[name] = self._connection_callback(name, callback, ended)
+        executed: Any = options.get("on_execute")
+        if executed is not None:
+            self._options["on_execute"] = self._callbacks.wrap(_function("on_execute", executed))
         self._services = services
         self._threads = options.get("threads", 32)
         self._tracer: Tracer | None = tracer(options.get("tracing", False), "SERVER")
@@ -260,8 +263,7 @@ class Server:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def _connection_callback(self, name: str, callback: Any, ended: bool) -> Callable[..., None]:
-        if not callable(callback):
-            raise InvalidArgumentError(f"{name} is {callback!r}: it must be a function")
+        _function(name, callback)
 
         def seen(publisher: _witrpc.Publisher, id: uuid.UUID, peer: str, principal: str, groups: list[str]) -> Any:
             self._publisher = publisher
@@ -471,6 +473,12 @@ class Server:
         """Where it listens."""
         where = ", ".join(self._options["endpoints"] if self._native is None else self._native.endpoints)
         return f"<server at {where or 'nothing: stopped'}>"
+
+
+def _function(name: str, value: Any) -> Callable[..., Any]:
+    if not callable(value):
+        raise InvalidArgumentError(f"{name} is {value!r}: it must be a function")
+    return cast("Callable[..., Any]", value)
 
 
 async def _first(*works: Coroutine[Any, Any, Any]) -> None:
