@@ -134,6 +134,7 @@ impl World {
                 invocation: self.dice.id(),
                 numbered: None,
                 repeated: false,
+                elsewhere: false,
             };
             self.begin(
                 None,

@@ -231,6 +231,7 @@ impl World {
                 let reach = Some(Reach {
                     epoch: self.server.epoch,
                     hold_ms: self.plan.server.dedup.hold.as_millis() as u64,
+                    life: None,
                 });
                 let Some(end) = &mut self.ends[connection] else {
                     return;
@@ -297,6 +298,7 @@ impl World {
                 first_unfinished,
             }),
             repeated: fields.attempt.is_some_and(|attempt| attempt > 1),
+            elsewhere: false,
         };
         let cause = self.cause(connection);
         let waiter = (connection, id);

@@ -90,6 +90,9 @@ pub struct CallId {
     pub numbered: Option<Numbered>,
     /// The client says that an earlier attempt may have arrived, and that it must not run twice.
     pub repeated: bool,
+    /// An earlier attempt may have been executed where this table can't know of it: without a record
+    /// here the outcome is unknown.
+    pub elsewhere: bool,
 }
 
 /// A running call's place in the table.
@@ -345,6 +348,7 @@ impl<W> Table<W> {
             None => call.repeated && call.numbered.is_some(),
         };
         by_number
+            || call.elsewhere
             || self.tombstones.contains(&call.principal, call.invocation)
             || call.repeated && now < self.tombstones.incomplete_until()
     }
