@@ -13,6 +13,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use uuid::Uuid;
 
+pub mod journal;
+
+pub use self::journal::Journal;
 use crate::resilience::dedup::Numbered;
 
 /// A future behind a pointer.
