@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help demo test simulate bench bench-python header audit build clean wheel python-api soak-python install deb reference
+.PHONY: help demo test simulate bench bench-python header audit build clean wheel sdist python-api python-docs soak-python install deb reference
 
 help:
 	@echo "make demo    builds, and shows a C client that survives an outage"
@@ -14,10 +14,10 @@ help:
 	@echo "make install PREFIX=/usr/local    builds, and installs libraries, headers, CMake and pkg-config files, examples"
 	@echo "make deb     builds, and makes Debian packages in build/deb"
 	@echo "make reference    the HTML reference of the C and C++ headers, into build/reference/html (needs doxygen)"
-	@echo "make wheel   the Python package, into $(TARGET)/wheels"
+	@echo "make wheel   the Python package, into $(TARGET)/wheels; make sdist its source"
 	@echo "make bench-python  calls from Python beside grpcio, pyzmq and raw sockets (part of make bench)"
 	@echo "make soak-python   a million calls and a thousand reconnections from Python, with flat memory"
-	@echo "make python-api    writes docs/python/api.md anew"
+	@echo "make python-api    writes docs/python/api.md anew; make python-docs makes HTML of all pages, in $(TARGET)/site"
 	@echo "make header  writes include/witrpc.h, ffi/since.txt and ffi/symbols.txt anew"
 	@echo "make audit   licences and known advisories of all dependencies, as far as that works offline"
 
@@ -60,6 +60,10 @@ wheel:
 	@tools/setup.sh python
 	@tools/python.sh wheel
 
+sdist:
+	@tools/setup.sh python
+	@tools/python.sh sdist
+
 bench-python: wheel
 	@tools/python.sh install bench
 	$(PYVENV)/python benches/python/bench.py
@@ -71,6 +75,10 @@ soak-python: wheel
 python-api: wheel
 	@tools/python.sh install test
 	$(PYVENV)/python tools/python_api.py
+
+python-docs:
+	@tools/setup.sh python
+	@tools/python.sh docs
 
 PREFIX ?= /usr/local
 install: build
