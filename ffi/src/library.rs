@@ -131,11 +131,15 @@ pub(crate) fn server_runtime() -> Result<tokio::runtime::Handle> {
     if let Some(handle) = &runtimes.servers {
         return Ok(handle.clone());
     }
+    let problem = |e| Error::new(ErrorCode::Internal, format!("can't start the runtime: {e}"));
+    // tokio panics where the system gives it no thread; so ask first.
+    let thread = std::thread::Builder::new().spawn(|| ()).map_err(problem)?;
+    drop(thread.join());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_name("witrpc-server")
         .enable_all()
         .build()
-        .map_err(|e| Error::new(ErrorCode::Internal, format!("can't start the runtime: {e}")))?;
+        .map_err(problem)?;
     let handle = runtime.handle().clone();
     runtimes.servers = Some(handle.clone());
     runtimes.server_runtime = Some(runtime);

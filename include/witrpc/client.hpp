@@ -294,9 +294,9 @@ private:
   template <class R>
   std::future<R> future(const witrpc_call_options *options, std::string_view method,
                         const std::string &arguments) const {
-    std::promise<R> promise;
-    std::future<R> future = promise.get_future();
-    auto shared = std::make_shared<std::promise<R>>(std::move(promise));
+    auto shared = std::make_shared<std::promise<R>>();
+    // Goes before the promise if memory runs out: a promise that breaks would need some.
+    std::future<R> future = shared->get_future();
     auto begun = begin<R>(options, method, arguments, [shared](Result<R> result) {
       if (!result) return fail(*shared, result.error());
       if constexpr (std::is_void_v<R>)
@@ -487,6 +487,7 @@ private:
     witrpc_error *error = nullptr;
     detail::check(ask(handle_.get(), &raw, &error));
     Health health;
+    if (error) health.last_error = Error::take(witrpc_error_code(error), error);
     health.status = static_cast<HealthStatus>(raw.status);
     health.client_name = name();
     health.connection_state = static_cast<State>(raw.connection_state);
@@ -498,7 +499,6 @@ private:
     health.in_flight = raw.in_flight;
     health.queued = raw.queued;
     health.reconnects = raw.reconnects;
-    if (error) health.last_error = Error::take(witrpc_error_code(error), error);
     return health;
   }
   static bool in_time(std::int32_t status) {

@@ -74,9 +74,12 @@ public:
   /// What the C interface reports: a status and, if there is one, an error object, which is taken
   /// over and freed.
   static Error take(std::int32_t status, witrpc_error *error) {
-    Error taken = borrow(status, error);
-    witrpc_error_free(error);
-    return taken;
+    // Freed also if there is no memory for the copy.
+    struct Owned {
+      witrpc_error *error;
+      ~Owned() { witrpc_error_free(error); }
+    } owned{ error };
+    return borrow(status, owned.error);
   }
 
   /// The same with an error object that stays its owner's, as callbacks are given.
