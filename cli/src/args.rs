@@ -13,6 +13,7 @@ use witrpc::codec::{Codec, RawJson};
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
 use crate::output;
+use crate::store::StoreArgs;
 use crate::tls::{ClientTlsArgs, ServerTlsArgs};
 use crate::units::{self, Reconnect};
 
@@ -312,6 +313,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = units::bytes,
         help_heading = "De-duplication")]
     pub(crate) dedup_max_answer: usize,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
 
     #[command(flatten)]
     pub(crate) faults: FaultArgs,

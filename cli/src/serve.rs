@@ -55,7 +55,10 @@ async fn start(args: ServeArgs) -> Result<Server, Failure> {
         ..ServerLimits::default()
     };
     let mut builder = Server::builder()
-        .service(demo::service(trace.clone(), faults.clone()))
+        .service(
+            args.store
+                .mark(demo::service(trace.clone(), faults.clone())),
+        )
         .codec(args.codec)
         .encryption(args.encrypt)
         .limits(limits)
@@ -70,6 +73,7 @@ async fn start(args: ServeArgs) -> Result<Server, Failure> {
             max_answer: args.dedup_max_answer,
             ..DedupOptions::default()
         });
+    builder = args.store.add_to(builder, args.dedup_hold)?;
     builder = match args.token_file {
         Some(file) => builder.token_file(file),
         None => builder.token(args.token),

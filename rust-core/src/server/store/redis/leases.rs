@@ -9,12 +9,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::link::Link;
 use super::scripts::{self, Keys, Times};
 
 /// Leases that are renewed by one request.
 const AT_ONCE: usize = 256;
+
+/// Time between looks at the epoch.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// See the [module](self).
 #[derive(Debug, Default)]
@@ -57,14 +61,19 @@ impl Leases {
             .collect()
     }
 
-    /// Renews them for ever, three times in the life of a lease.
+    /// Renews them for ever, three times in the life of a lease, and looks at the epoch between.
     pub(super) async fn renew(self: Arc<Self>, link: Link, keys: Keys, times: Times) {
-        let period = Duration::from_millis(times.lease / 3).max(Duration::from_millis(1));
-        let mut tick = tokio::time::interval(period);
+        let third = Duration::from_millis(times.lease / 3);
+        let mut tick = tokio::time::interval(third.min(LOOK).max(Duration::from_millis(1)));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut renewed: Option<Instant> = None;
         loop {
             tick.tick().await;
-            let held = self.all();
+            let is_due = renewed.is_none_or(|at| at.elapsed() + LOOK > third);
+            let held = if is_due { self.all() } else { Vec::new() };
+            if is_due {
+                renewed = Some(Instant::now());
+            }
             // One request also if there is none: it asks for the epoch.
             for start in (0..held.len().max(1)).step_by(AT_ONCE) {
                 let some = &held[start.min(held.len())..(start + AT_ONCE).min(held.len())];
