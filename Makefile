@@ -45,6 +45,9 @@ bench: build
 	cc -std=c11 -O2 -Wall -Iinclude benches/c/blocking.c -o $(TARGET)/release/bench-blocking \
 	  -L$(TARGET)/release -lwitrpc -lpthread -Wl,-rpath,$(abspath $(TARGET)/release)
 	$(TARGET)/release/witrpc-bench $(TARGET)/release/bench-blocking
+	@. tools/dotnet.sh; if [ -n "$$dotnet" ]; then eval "$$dotnet"; \
+	  dotnet build -c Release -v q benches/dotnet && dotnet benches/dotnet/bin/Release/net10.0/WitRpc.Native.Bench.dll $(TARGET)/release/witrpc; \
+	else echo "skipped the .NET binding: no .NET 10 SDK found"; fi
 	@$(MAKE) --no-print-directory bench-python
 
 # Python: the wheel is installed into an environment of its own, and never the source folder.

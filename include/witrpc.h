@@ -661,6 +661,14 @@ typedef void (*witrpc_token_provider)(void *user_data, struct witrpc_token *answ
 typedef void (*witrpc_on_connection)(void *user_data, const struct witrpc_connection *connection);
 
 /**
+ * An event happened. `arguments` are `count` encoded arguments, an empty one is null; all are
+ * borrowed until the callback returns.
+ */
+typedef void (*witrpc_encoded_event_handler)(void *user_data,
+                                             const struct witrpc_bytes *arguments,
+                                             size_t count);
+
+/**
  * An event happened. `arguments` is a JSON array, borrowed until the callback returns.
  */
 typedef void (*witrpc_event_handler)(void *user_data, const struct witrpc_buffer *arguments);
@@ -931,6 +939,24 @@ int32_t witrpc_service_start_encoded(const struct witrpc_service *service,
                                      witrpc_destroy destroy,
                                      struct witrpc_call **call,
                                      struct witrpc_error **error);
+
+/**
+ * As witrpc_service_start_encoded with `completion` called where the answer comes in: on an I/O
+ * thread, or on a thread that is inside another function of this client, also before this function
+ * returns. It must not block, nor call functions that do. For language bindings, which have their own
+ * way to user code and are spared a change of threads.
+ */
+int32_t witrpc_service_start_encoded_direct(const struct witrpc_service *service,
+                                            const char *method,
+                                            size_t method_size,
+                                            const struct witrpc_bytes *arguments,
+                                            size_t arguments_count,
+                                            const struct witrpc_call_options *options,
+                                            witrpc_completion completion,
+                                            void *user_data,
+                                            witrpc_destroy destroy,
+                                            struct witrpc_call **call,
+                                            struct witrpc_error **error);
 
 /**
  * Ends a call with WITRPC_CANCELLED, unless it has ended. What is on its way may still be executed;
@@ -1269,6 +1295,14 @@ int32_t witrpc_client_options_retry_on_status(struct witrpc_client_options *opti
                                               int32_t status);
 
 /**
+ * Retries on these status numbers of WitRPC, `count` of them, and on no others: replaces 408 and
+ * 503. None at all leaves it to is_retryable of the callbacks.
+ */
+int32_t witrpc_client_options_retry_statuses(struct witrpc_client_options *options,
+                                             const int32_t *statuses,
+                                             size_t count);
+
+/**
  * Limit of retries over time: so many a second, and on top so many for every hundred calls of the
  * last 10 s. Default 10 and 20.
  */
@@ -1523,6 +1557,54 @@ int32_t witrpc_contract_from_file(const char *path,
 void witrpc_contract_free(struct witrpc_contract *contract);
 
 /**
+ * As witrpc_service_subscribe with a handler that gets the arguments as they came, encoded by the
+ * server's codec. Nothing is checked of them, and there may be more or fewer than the event has.
+ */
+int32_t witrpc_service_subscribe_encoded(const struct witrpc_service *service,
+                                         const char *event,
+                                         size_t size,
+                                         witrpc_encoded_event_handler handler,
+                                         void *user_data,
+                                         witrpc_destroy destroy,
+                                         struct witrpc_subscription **out,
+                                         struct witrpc_error **error);
+
+/**
+ * How many encoded arguments there are; 0 for a bad handle, and for a handler of JSON text (see
+ * witrpc_request_arguments).
+ */
+size_t witrpc_request_argument_count(const struct witrpc_request *request);
+
+/**
+ * The `index`-th encoded argument, from 0: writes its size in bytes to `*size` and returns it,
+ * valid until the request is ended. Size 0 is null. NULL, and size 0, for a bad handle, an index
+ * that there is none of, and a handler of JSON text.
+ */
+const uint8_t *witrpc_request_argument(const struct witrpc_request *request,
+                                       size_t index,
+                                       size_t *size);
+
+/**
+ * Answers with a result that is encoded by the server's codec, `size` bytes (0 for void and null),
+ * and ends the request: the handle is freed. Only for handlers of encoded arguments.
+ */
+int32_t witrpc_request_reply_encoded(struct witrpc_request *request,
+                                     const uint8_t *result,
+                                     size_t size,
+                                     struct witrpc_error **error);
+
+/**
+ * As witrpc_server_raise with `count` arguments that are encoded by the server's codec; an empty
+ * one is null.
+ */
+int32_t witrpc_server_raise_encoded(const struct witrpc_server *server,
+                                    const char *contract,
+                                    const char *event,
+                                    const struct witrpc_bytes *arguments,
+                                    size_t count,
+                                    struct witrpc_error **error);
+
+/**
  * The status that the error stands for (witrpc_status); WITRPC_INVALID_HANDLE for a bad handle.
  * Any thread.
  */
@@ -1761,6 +1843,24 @@ const char *witrpc_request_type_argument(const struct witrpc_request *request,
                                          size_t index);
 
 /**
+ * Makes a round trip to the server without waiting for it: a call of a method that no server has,
+ * which executes nothing and is remembered nowhere. `done` is called exactly once, on the callback
+ * thread, never inside this function: with WITRPC_OK once the server has answered, else with why it
+ * has not within `timeout_ms`, or with WITRPC_UNAUTHORIZED if it refused the token. Then `destroy`
+ * (may be NULL) is called with the user data. If this function fails, `done` is not called, and
+ * `destroy` is.
+ *
+ * A .NET server answers calls one after the other, so that this one waits behind those that run;
+ * while there are any (witrpc_client_stats), WITRPC_TIMEOUT says little.
+ */
+int32_t witrpc_client_probe_start(const struct witrpc_client *client,
+                                  uint64_t timeout_ms,
+                                  witrpc_done done,
+                                  void *user_data,
+                                  witrpc_destroy destroy,
+                                  struct witrpc_error **error);
+
+/**
  * Raises an event to one connection, by the 16 bytes of its id. As witrpc_server_raise; `*clients`
  * (may be NULL) is 1 if it is connected, else 0, which is no error.
  */
@@ -1868,7 +1968,7 @@ const char *witrpc_request_method(const struct witrpc_request *request);
 
 /**
  * The arguments as a JSON array, NUL-terminated, valid until the request is ended; NULL for a bad
- * handle.
+ * handle, and for a handler of encoded arguments (see witrpc_request_argument).
  */
 const char *witrpc_request_arguments(const struct witrpc_request *request);
 
@@ -1915,6 +2015,15 @@ int32_t witrpc_request_reply(struct witrpc_request *request,
 int32_t witrpc_request_fail(struct witrpc_request *request,
                             const char *details,
                             struct witrpc_error **error);
+
+/**
+ * Refuses the call, because it makes no sense: the caller sees status 400 with `message`
+ * (NUL-terminated), as for an argument that can't be decoded. Ends the request: the handle is
+ * freed.
+ */
+int32_t witrpc_request_refuse(struct witrpc_request *request,
+                              const char *message,
+                              struct witrpc_error **error);
 
 /**
  * Raises an event of the request's contract to all clients: each gets it before the answer of this
@@ -2046,6 +2155,18 @@ int32_t witrpc_implementation_handle(struct witrpc_implementation *implementatio
                                      void *user_data,
                                      witrpc_destroy destroy,
                                      struct witrpc_error **error);
+
+/**
+ * As witrpc_implementation_handle with a handler that gets the arguments as they came, encoded by
+ * the server's codec (witrpc_request_argument), and answers with an encoded result
+ * (witrpc_request_reply_encoded). What can't be decoded it refuses with witrpc_request_refuse.
+ */
+int32_t witrpc_implementation_handle_encoded(struct witrpc_implementation *implementation,
+                                             const char *method,
+                                             witrpc_handler handler,
+                                             void *user_data,
+                                             witrpc_destroy destroy,
+                                             struct witrpc_error **error);
 
 /**
  * Frees an implementation. Servers started with it go on. NULL and a freed one are allowed.

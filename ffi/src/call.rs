@@ -4,11 +4,11 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use uuid::Uuid;
 use witrpc_core::Result as CoreResult;
 use witrpc_core::client::{CallBuilder, CancelHandle, MethodLookup};
+use witrpc_core::resilience::engine::Answer;
 use witrpc_core::wire::Arguments;
 
 use crate::buffer::{BufferObject, witrpc_buffer};
@@ -210,24 +210,36 @@ fn apply<'a>(
     Ok(call)
 }
 
-/// Copies the caller's encoded arguments.
+/// Borrows the caller's encoded arguments.
 ///
 /// # Safety
-/// `arguments` must be NULL or point to `count` structs with valid pointers.
-unsafe fn encoded(arguments: *const witrpc_bytes, count: usize) -> Result<Arguments, Failure> {
+/// `arguments` must be NULL or point to `count` structs with valid pointers, all of which live for
+/// `'a`.
+pub(crate) unsafe fn blobs<'a>(
+    arguments: *const witrpc_bytes,
+    count: usize,
+) -> Result<Vec<&'a [u8]>, Failure> {
     if count == 0 {
-        return Ok(Arguments::NONE);
+        return Ok(Vec::new());
     }
     if arguments.is_null() || count > 0xFFFF {
         return Err(witrpc_status::WITRPC_INVALID_ARGUMENT.into());
     }
     // SAFETY: not null, and the caller vouches for the rest.
-    let blobs = unsafe { std::slice::from_raw_parts(arguments, count) }
+    unsafe { std::slice::from_raw_parts(arguments, count) }
         .iter()
         // SAFETY: as above.
         .map(|b| unsafe { text::bytes(b.data, b.size) })
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(Arguments::from_blobs(&blobs))
+        .collect()
+}
+
+/// Copies the caller's encoded arguments.
+///
+/// # Safety
+/// As for [`blobs`].
+unsafe fn encoded(arguments: *const witrpc_bytes, count: usize) -> Result<Arguments, Failure> {
+    // SAFETY: the caller vouches for it.
+    Ok(Arguments::from_blobs(&unsafe { blobs(arguments, count) }?))
 }
 
 unsafe fn run(
@@ -509,20 +521,71 @@ pub unsafe extern "C" fn witrpc_service_start_encoded(
     // SAFETY: the header demands valid pointers.
     unsafe {
         run(service, error, |object| {
-            let function = completion.ok_or(witrpc_status::WITRPC_INVALID_ARGUMENT)?;
             let method = text::sized(method, method_size, "method")?;
             let arguments = encoded(arguments, arguments_count)?;
-            let builder = apply(object.service.call_encoded(method, arguments), options)?;
-            start(object, call, |registered| {
-                let completion = Completion {
-                    function,
-                    user_data: registered(user_data),
-                };
-                builder.spawn_encoded(move |answer| {
-                    let data = answer.map(|a| a.data.unwrap_or_else(Bytes::new));
-                    completion.tell(data.map(BufferObject::Bytes));
-                })
-            })
+            let completion = (completion, user_data);
+            start_encoded(object, method, arguments, options, completion, call, false)
+        })
+    }
+}
+
+/// As witrpc_service_start_encoded with `completion` called where the answer comes in: on an I/O
+/// thread, or on a thread that is inside another function of this client, also before this function
+/// returns. It must not block, nor call functions that do. For language bindings, which have their own
+/// way to user code and are spared a change of threads.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_service_start_encoded_direct(
+    service: *const witrpc_service,
+    method: *const c_char,
+    method_size: usize,
+    arguments: *const witrpc_bytes,
+    arguments_count: usize,
+    options: *const witrpc_call_options,
+    completion: witrpc_completion,
+    user_data: *mut c_void,
+    destroy: witrpc_destroy,
+    call: *mut *mut witrpc_call,
+    error: *mut *mut witrpc_error,
+) -> i32 {
+    let user_data = UserData::new(user_data, destroy);
+    // SAFETY: the header demands valid pointers.
+    unsafe {
+        run(service, error, |object| {
+            let method = text::sized(method, method_size, "method")?;
+            let arguments = encoded(arguments, arguments_count)?;
+            let completion = (completion, user_data);
+            start_encoded(object, method, arguments, options, completion, call, true)
+        })
+    }
+}
+
+unsafe fn start_encoded(
+    object: &ServiceObject,
+    method: &str,
+    arguments: Arguments,
+    options: *const witrpc_call_options,
+    completion: (witrpc_completion, UserData),
+    out: *mut *mut witrpc_call,
+    direct: bool,
+) -> Result<(), Failure> {
+    let (function, user_data) = completion;
+    let function = function.ok_or(witrpc_status::WITRPC_INVALID_ARGUMENT)?;
+    let builder = apply(object.service.call_encoded(method, arguments), options)?;
+    // SAFETY: the caller vouches for `out`.
+    unsafe {
+        start(object, out, |registered| {
+            let completion = Completion {
+                function,
+                user_data: registered(user_data),
+            };
+            let done = move |answer: CoreResult<Answer>| {
+                let data = answer.map(|a| a.data.unwrap_or_default());
+                completion.tell(data.map(BufferObject::Bytes));
+            };
+            match direct {
+                true => builder.spawn_encoded_direct(done),
+                false => builder.spawn_encoded(done),
+            }
         })
     }
 }

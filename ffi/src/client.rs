@@ -180,6 +180,24 @@ pub unsafe extern "C" fn witrpc_client_connect(
     }
 }
 
+/// Tells the end of an asynchronous operation, on the callback thread.
+pub(crate) fn report(
+    done: unsafe extern "C" fn(*mut c_void, i32, *const witrpc_error),
+    user_data: &UserData,
+    result: witrpc_core::Result<()>,
+) {
+    let (status, error) = match result {
+        Ok(()) => (witrpc_status::WITRPC_OK, std::ptr::null_mut()),
+        Err(error) => {
+            let status = error.code().into();
+            (status, handle::insert(ErrorObject::new(error)))
+        }
+    };
+    // SAFETY: the caller gave the function together with the user data.
+    unsafe { done(user_data.pointer(), status as i32, error) };
+    drop(handle::remove::<ErrorObject>(error));
+}
+
 /// Connects without waiting. `done` is called exactly once, on the callback thread, never inside
 /// this function; then `destroy` (may be NULL) with the user data. If this function fails, `done` is
 /// not called, and `destroy` is.
@@ -200,18 +218,9 @@ pub unsafe extern "C" fn witrpc_client_connect_start(
             let client = object.client.clone();
             object.runtime.handle().spawn(async move {
                 let result = client.connect().await;
-                client.dispatcher().post(move || {
-                    let (status, error) = match result {
-                        Ok(()) => (witrpc_status::WITRPC_OK, std::ptr::null_mut()),
-                        Err(error) => {
-                            let status = error.code().into();
-                            (status, handle::insert(ErrorObject::new(error)))
-                        }
-                    };
-                    // SAFETY: the caller gave the function together with the user data.
-                    done(user_data.pointer(), status as i32, error);
-                    drop(handle::remove::<ErrorObject>(error));
-                });
+                client
+                    .dispatcher()
+                    .post(move || report(done, &user_data, result));
             });
             object.runtime.kick();
             Ok(())

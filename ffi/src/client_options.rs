@@ -699,6 +699,28 @@ pub extern "C" fn witrpc_client_options_retry_on_status(
     })
 }
 
+/// Retries on these status numbers of WitRPC, `count` of them, and on no others: replaces 408 and
+/// 503. None at all leaves it to is_retryable of the callbacks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_client_options_retry_statuses(
+    options: *mut witrpc_client_options,
+    statuses: *const i32,
+    count: usize,
+) -> i32 {
+    change(options, |o| {
+        if count != 0 && (statuses.is_null() || count > 1024) {
+            return Err(witrpc_status::WITRPC_INVALID_ARGUMENT.into());
+        }
+        let statuses = match count {
+            0 => Vec::new(),
+            // SAFETY: not null, and the header demands that so many are there.
+            _ => unsafe { std::slice::from_raw_parts(statuses, count) }.to_vec(),
+        };
+        o.change_retry(|retry| retry.retryable_statuses(statuses));
+        Ok(())
+    })
+}
+
 /// Limit of retries over time: so many a second, and on top so many for every hundred calls of the
 /// last 10 s. Default 10 and 20.
 #[unsafe(no_mangle)]

@@ -40,9 +40,19 @@ pub struct witrpc_subscription_stats {
     pub unreadable: u64,
 }
 
-struct SubscriptionObject {
+pub(crate) struct SubscriptionObject {
     subscription: Subscription,
     unreadable: Arc<AtomicU64>,
+}
+
+impl SubscriptionObject {
+    /// One whose handler takes events as they come.
+    pub(crate) fn of_blobs(subscription: Subscription) -> Self {
+        Self {
+            subscription,
+            unreadable: Arc::default(),
+        }
+    }
 }
 
 impl Object for SubscriptionObject {

@@ -3,8 +3,10 @@
 use std::ffi::{CString, c_char};
 use std::ptr::null;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use witrpc_core::Error;
 use witrpc_core::server::{CallContext, Fault};
 
 use crate::error::witrpc_error;
@@ -19,14 +21,46 @@ pub struct witrpc_request {
     _private: [u8; 0],
 }
 
+/// Arguments in the form that the handler asked for.
+pub(crate) enum Arguments {
+    Json(CString),
+    Encoded(Vec<Bytes>),
+}
+
+/// A result, in the form of the arguments.
+pub(crate) enum Reply {
+    Json(String),
+    Encoded(Bytes),
+}
+
+impl Reply {
+    /// As JSON text, for a handler that was given JSON.
+    pub(crate) fn into_json(self) -> String {
+        match self {
+            Self::Json(json) => json,
+            Self::Encoded(_) => "null".into(),
+        }
+    }
+
+    /// As a blob, for a handler that was given blobs.
+    pub(crate) fn into_blob(self) -> Option<Bytes> {
+        match self {
+            Self::Encoded(blob) if !blob.is_empty() => Some(blob),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) type Answer = Result<Reply, Fault>;
+
 pub(crate) struct RequestObject {
     pub(crate) context: CallContext,
     method: CString,
     pub(crate) type_arguments: Vec<CString>,
-    arguments: CString,
+    arguments: Arguments,
     principal: CString,
     peer: CString,
-    answer: Mutex<Option<oneshot::Sender<Result<String, Fault>>>>,
+    answer: Mutex<Option<oneshot::Sender<Answer>>>,
 }
 
 impl Object for RequestObject {
@@ -37,13 +71,13 @@ impl Object for RequestObject {
 impl RequestObject {
     pub(crate) fn new(
         context: CallContext,
-        arguments: &str,
-        answer: oneshot::Sender<Result<String, Fault>>,
+        arguments: Arguments,
+        answer: oneshot::Sender<Answer>,
     ) -> Self {
         Self {
             method: c_string(context.method().name()),
             type_arguments: type_arguments(context.method()),
-            arguments: c_string(arguments),
+            arguments,
             principal: c_string(context.principal()),
             peer: c_string(&context.peer().to_string()),
             answer: Mutex::new(Some(answer)),
@@ -51,11 +85,19 @@ impl RequestObject {
         }
     }
 
+    /// The encoded arguments; `None` if the handler gets JSON text.
+    pub(crate) fn encoded(&self) -> Option<&[Bytes]> {
+        match &self.arguments {
+            Arguments::Encoded(blobs) => Some(blobs),
+            Arguments::Json(_) => None,
+        }
+    }
+
     pub(crate) fn context(&self) -> &CallContext {
         &self.context
     }
 
-    fn end(&self, answer: Result<String, Fault>) {
+    fn end(&self, answer: Answer) {
         if let Some(sender) = self.answer.lock().take() {
             // Nobody waits any more if the server has been stopped.
             let _ = sender.send(answer);
@@ -86,10 +128,13 @@ pub extern "C" fn witrpc_request_method(request: *const witrpc_request) -> *cons
 }
 
 /// The arguments as a JSON array, NUL-terminated, valid until the request is ended; NULL for a bad
-/// handle.
+/// handle, and for a handler of encoded arguments (see witrpc_request_argument).
 #[unsafe(no_mangle)]
 pub extern "C" fn witrpc_request_arguments(request: *const witrpc_request) -> *const c_char {
-    look(request, null(), |r| r.arguments.as_ptr())
+    look(request, null(), |r| match &r.arguments {
+        Arguments::Json(json) => json.as_ptr(),
+        Arguments::Encoded(_) => null(),
+    })
 }
 
 /// Who calls, as the token validator said; empty without one. NUL-terminated, valid until the
@@ -123,22 +168,30 @@ pub unsafe extern "C" fn witrpc_request_invocation_id(
 }
 
 /// Ends a request, and its handle, with an answer.
-unsafe fn end(
+pub(crate) unsafe fn end(
     request: *mut witrpc_request,
     error: *mut *mut witrpc_error,
-    answer: impl FnOnce() -> Result<Result<String, Fault>, Failure>,
+    answer: impl FnOnce(&RequestObject) -> Result<Answer, Failure>,
 ) -> i32 {
     // SAFETY: the caller vouches for `error`.
     unsafe {
         guard::run::<RequestObject>(request, error, || {
-            handle::get::<RequestObject>(request)?;
-            let answer = answer()?;
+            let answer = answer(&*handle::get::<RequestObject>(request)?)?;
             if let Some(request) = handle::remove::<RequestObject>(request) {
                 request.end(answer);
             }
             Ok(())
         }) as i32
     }
+}
+
+fn json(object: &RequestObject, result: &str) -> Result<Answer, Failure> {
+    if object.encoded().is_some() {
+        let message =
+            "the handler gets encoded arguments: answer with witrpc_request_reply_encoded";
+        return Err(Error::invalid_argument(message).into());
+    }
+    Ok(Ok(Reply::Json(result.to_owned())))
 }
 
 /// Answers with a result as JSON text, `size` bytes ("null" or size 0 for void), and ends the
@@ -153,12 +206,12 @@ pub unsafe extern "C" fn witrpc_request_reply_n(
 ) -> i32 {
     // SAFETY: the header demands valid pointers.
     unsafe {
-        end(request, error, || {
+        end(request, error, |object| {
             let result = match text::sized(result, size, "result")? {
                 "" => "null",
                 result => result,
             };
-            Ok(Ok(result.to_owned()))
+            json(object, result)
         })
     }
 }
@@ -172,12 +225,12 @@ pub unsafe extern "C" fn witrpc_request_reply(
 ) -> i32 {
     // SAFETY: the header demands valid pointers.
     unsafe {
-        end(request, error, || {
+        end(request, error, |object| {
             let result = match result.is_null() {
                 true => "null",
                 false => text::terminated(result, "result")?,
             };
-            Ok(Ok(result.to_owned()))
+            json(object, result)
         })
     }
 }
@@ -192,12 +245,30 @@ pub unsafe extern "C" fn witrpc_request_fail(
 ) -> i32 {
     // SAFETY: the header demands valid pointers.
     unsafe {
-        end(request, error, || {
+        end(request, error, |_| {
             let details = match details.is_null() {
                 true => "",
                 false => text::terminated(details, "details")?,
             };
             Ok(Err(Fault::new(details)))
+        })
+    }
+}
+
+/// Refuses the call, because it makes no sense: the caller sees status 400 with `message`
+/// (NUL-terminated), as for an argument that can't be decoded. Ends the request: the handle is
+/// freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_request_refuse(
+    request: *mut witrpc_request,
+    message: *const c_char,
+    error: *mut *mut witrpc_error,
+) -> i32 {
+    // SAFETY: the header demands valid pointers.
+    unsafe {
+        end(request, error, |_| {
+            let message = text::terminated(message, "message")?;
+            Ok(Err(Fault::bad_request(message)))
         })
     }
 }

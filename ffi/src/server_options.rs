@@ -26,7 +26,7 @@ use crate::error::witrpc_error;
 use crate::event_options::ServerEvents;
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
-use crate::request::{RequestObject, witrpc_request};
+use crate::request::{Answer, Arguments, Reply, RequestObject, witrpc_request};
 use crate::server_security::Access;
 use crate::server_tls::ServerTls;
 use crate::status::witrpc_status;
@@ -62,6 +62,8 @@ struct Handler {
     line: String,
     function: unsafe extern "C" fn(*mut c_void, *mut witrpc_request),
     user_data: Arc<UserData>,
+    /// It gets encoded arguments and gives an encoded result.
+    encoded: bool,
 }
 
 #[derive(Clone)]
@@ -128,8 +130,8 @@ impl Handler {
     fn call(
         &self,
         context: CallContext,
-        arguments: &str,
-    ) -> impl Future<Output = Result<String, Fault>> + Send + use<> {
+        arguments: Arguments,
+    ) -> impl Future<Output = Answer> + Send + use<> {
         let (sender, receiver) = oneshot::channel();
         let request = handle::insert(RequestObject::new(context, arguments, sender));
         let request = request.expose_provenance();
@@ -155,8 +157,15 @@ impl Implementation {
             .into_iter()
             .fold(ServiceBuilder::new(self.contract), |service, handler| {
                 let line = handler.line.clone();
-                service.handle_json(&line, move |context, arguments| {
-                    handler.call(context, &arguments)
+                if handler.encoded {
+                    return service.handle_blobs(&line, move |context, blobs| {
+                        let answer = handler.call(context, Arguments::Encoded(blobs));
+                        async move { answer.await.map(Reply::into_blob) }
+                    });
+                }
+                service.handle_json(&line, move |context, json| {
+                    let answer = handler.call(context, Arguments::Json(c_string(&json)));
+                    async move { answer.await.map(Reply::into_json) }
                 })
             })
     }
@@ -271,6 +280,35 @@ pub unsafe extern "C" fn witrpc_implementation_handle(
 ) -> i32 {
     let user_data = UserData::new(user_data, destroy);
     // SAFETY: the header demands valid pointers.
+    unsafe { register(implementation, method, handler, false, user_data, error) }
+}
+
+/// As witrpc_implementation_handle with a handler that gets the arguments as they came, encoded by
+/// the server's codec (witrpc_request_argument), and answers with an encoded result
+/// (witrpc_request_reply_encoded). What can't be decoded it refuses with witrpc_request_refuse.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_implementation_handle_encoded(
+    implementation: *mut witrpc_implementation,
+    method: *const c_char,
+    handler: witrpc_handler,
+    user_data: *mut c_void,
+    destroy: witrpc_destroy,
+    error: *mut *mut witrpc_error,
+) -> i32 {
+    let user_data = UserData::new(user_data, destroy);
+    // SAFETY: the header demands valid pointers.
+    unsafe { register(implementation, method, handler, true, user_data, error) }
+}
+
+unsafe fn register(
+    implementation: *mut witrpc_implementation,
+    method: *const c_char,
+    handler: witrpc_handler,
+    encoded: bool,
+    user_data: UserData,
+    error: *mut *mut witrpc_error,
+) -> i32 {
+    // SAFETY: the caller vouches for the pointers.
     unsafe {
         guard::run::<ImplementationObject>(implementation, error, || {
             let object = handle::get::<ImplementationObject>(implementation)?;
@@ -286,6 +324,7 @@ pub unsafe extern "C" fn witrpc_implementation_handle(
                 line,
                 function,
                 user_data,
+                encoded,
             });
             Ok(())
         }) as i32

@@ -18,6 +18,7 @@ static void never_completion(void *u, int32_t s, const witrpc_buffer *r, const w
 static void never_done(void *u, int32_t s, const witrpc_error *e) { (void)u, (void)s, (void)e; }
 static void never_connection(void *u, const witrpc_connection *c) { (void)u, (void)c; }
 static void never_event(void *u, const witrpc_buffer *a) { (void)u, (void)a; }
+static void never_encoded(void *u, const witrpc_bytes *a, size_t n) { (void)u, (void)a, (void)n; }
 static void never_handler(void *u, witrpc_request *r) {
   (void)u;
   witrpc_request_free(r);
@@ -48,6 +49,8 @@ static void client_functions(void *h) {
   destroys = 0;
   INVALID(witrpc_client_connect_start(h, never_done, NULL, count_destroy, NULL));
   CHECK(destroys == 1);
+  INVALID(witrpc_client_probe_start(h, 10, never_done, NULL, count_destroy, NULL));
+  CHECK(destroys == 2);
   INVALID(witrpc_client_reconnect(h, NULL));
   INVALID(witrpc_client_reconnect_now(h));
   INVALID(witrpc_client_stop_reconnection(h));
@@ -109,6 +112,7 @@ static void client_option_functions(void *h) {
   INVALID(witrpc_client_options_retry_delays(h, 1, 1, 0, 1.0));
   INVALID(witrpc_client_options_retry_jitter(h, 0));
   INVALID(witrpc_client_options_retry_on_status(h, 500));
+  INVALID(witrpc_client_options_retry_statuses(h, NULL, 0));
   INVALID(witrpc_client_options_retry_budget(h, 1, 1));
   INVALID(witrpc_client_options_retry_no_budget(h));
   INVALID(witrpc_client_options_mark_idempotent(h, "Add"));
@@ -136,11 +140,15 @@ static void service_functions(void *h) {
                                  count_destroy, &call, NULL));
   INVALID(witrpc_service_start_encoded(h, "int A()", 7, NULL, 0, NULL, never_completion, NULL,
                                        count_destroy, &call, NULL));
+  INVALID(witrpc_service_start_encoded_direct(h, "int A()", 7, NULL, 0, NULL, never_completion,
+                                              NULL, count_destroy, &call, NULL));
   INVALID(witrpc_service_subscribe(h, "event Action E", never_event, NULL, count_destroy,
                                    &subscription, NULL));
   INVALID(witrpc_service_subscribe_n(h, "event Action E", 14, never_event, NULL, count_destroy,
                                      &subscription, NULL));
-  CHECK(destroys == 5);
+  INVALID(witrpc_service_subscribe_encoded(h, "event Action E", 14, never_encoded, NULL,
+                                           count_destroy, &subscription, NULL));
+  CHECK(destroys == 7);
   witrpc_service_free(h);
 }
 
@@ -151,6 +159,7 @@ static void server_functions(void *h) {
   INVALID(witrpc_server_start(h, &none, NULL));
   INVALID(witrpc_server_endpoint(h, 0, &text));
   INVALID(witrpc_server_raise(h, "C", "E", "[]", NULL));
+  INVALID(witrpc_server_raise_encoded(h, "C", "E", NULL, 0, NULL));
   const uint8_t *id = (const uint8_t *)"0123456789abcdef";
   INVALID(witrpc_server_raise_to_connection(h, id, "C", "E", "[]", NULL, NULL));
   INVALID(witrpc_server_raise_to_group(h, "G", "C", "E", "[]", NULL, NULL));
@@ -237,7 +246,9 @@ static void other_functions(void *h) {
   witrpc_contract_free(h);
   destroys = 0;
   INVALID(witrpc_implementation_handle(h, "int A()", never_handler, NULL, count_destroy, NULL));
-  CHECK(destroys == 1);
+  INVALID(
+      witrpc_implementation_handle_encoded(h, "int A()", never_handler, NULL, count_destroy, NULL));
+  CHECK(destroys == 2);
   witrpc_implementation_free(h);
   CHECK(witrpc_request_method(h) == NULL && witrpc_request_arguments(h) == NULL);
   CHECK(witrpc_request_principal(h) == NULL && witrpc_request_peer(h) == NULL);
@@ -252,6 +263,11 @@ static void other_functions(void *h) {
   INVALID(witrpc_request_reply(h, "1", NULL));
   INVALID(witrpc_request_reply_n(h, "1", 1, NULL));
   INVALID(witrpc_request_fail(h, "no", NULL));
+  INVALID(witrpc_request_refuse(h, "no", NULL));
+  INVALID(witrpc_request_reply_encoded(h, NULL, 0, NULL));
+  size = 1;
+  CHECK(witrpc_request_argument_count(h) == 0);
+  CHECK(witrpc_request_argument(h, 0, &size) == NULL && size == 0);
   INVALID(witrpc_request_raise(h, "event Action E", "[]", NULL));
   INVALID(witrpc_request_raise_to_caller(h, "event Action E", "[]", NULL));
   INVALID(witrpc_request_raise_to_others(h, "event Action E", "[]", NULL));
@@ -413,6 +429,14 @@ static void missing_arguments(void) {
                              NULL));
   WRONG(witrpc_service_subscribe(service, "event Action E", NULL, NULL, NULL, &subscription, NULL));
   WRONG(witrpc_service_subscribe(service, "event Action E", never_event, NULL, NULL, NULL, NULL));
+  WRONG(witrpc_service_subscribe_encoded(service, "event Action E", 14, NULL, NULL, NULL,
+                                         &subscription, NULL));
+  WRONG(witrpc_service_subscribe_encoded(service, NULL, 14, never_encoded, NULL, NULL,
+                                         &subscription, NULL));
+  WRONG(witrpc_service_subscribe_encoded(service, "event Action E", 14, never_encoded, NULL, NULL,
+                                         NULL, NULL));
+  WRONG(witrpc_client_probe_start(client, 10, NULL, NULL, NULL, NULL));
+  WRONG(witrpc_client_options_retry_statuses(options, NULL, 1));
   WRONG(witrpc_call_options_new(NULL));
   witrpc_call_options_new(&call_options);
   WRONG(witrpc_call_options_invocation_id(call_options, NULL));
@@ -436,6 +460,7 @@ static void missing_arguments(void) {
   WRONG(witrpc_implementation_handle(implementation, NULL, never_handler, NULL, NULL, NULL));
   WRONG(witrpc_implementation_handle(implementation, "int A()", NULL, NULL, NULL, NULL));
   WRONG(witrpc_implementation_handle(implementation, "int A(", never_handler, NULL, NULL, NULL));
+  WRONG(witrpc_implementation_handle_encoded(implementation, NULL, NULL, NULL, NULL, NULL));
   WRONG(witrpc_server_options_new(NULL, &server_options, NULL));
   witrpc_server_options_new("tcp://127.0.0.1:0", &server_options, NULL);
   WRONG(witrpc_server_options_add_endpoint(server_options, NULL));
@@ -452,6 +477,7 @@ static void missing_arguments(void) {
   WRONG(witrpc_server_options_on_execute(server_options, NULL, NULL, NULL));
   WRONG(witrpc_server_endpoint(server, 99, NULL));
   WRONG(witrpc_server_raise(server, NULL, NULL, NULL, NULL));
+  WRONG(witrpc_server_raise_encoded(server, "Demo.ITest", "event Action E", NULL, 1, NULL));
   WRONG(witrpc_server_stats_get(server, NULL));
   WRONG(witrpc_server_raise_to_connection(server, NULL, "Demo.ITest", "event Action E", "[]", NULL,
                                           NULL));
@@ -531,6 +557,8 @@ static void text_that_is_not_utf8(void) {
                              NULL));
   WRONG(witrpc_service_start_n(service, "\xff", 1, "[]", 2, NULL, never_completion, NULL, NULL,
                                NULL, NULL));
+  WRONG(witrpc_service_start_encoded_direct(service, "\xff", 1, NULL, 0, NULL, never_completion,
+                                            NULL, NULL, NULL, NULL));
   WRONG(witrpc_service_start_encoded(service, "\xff", 1, NULL, 0, NULL, never_completion, NULL,
                                      NULL, NULL, NULL));
   witrpc_subscription *subscription = NULL;
@@ -574,6 +602,10 @@ static void misuse_inside_a_handler(void *user_data, witrpc_request *request) {
   WRONG(witrpc_request_reply(request, BAD_TEXT, NULL));
   WRONG(witrpc_request_reply_n(request, NULL, 4, NULL));
   WRONG(witrpc_request_fail(request, BAD_TEXT, NULL));
+  WRONG(witrpc_request_refuse(request, BAD_TEXT, NULL));
+  WRONG(witrpc_request_refuse(request, NULL, NULL));
+  WRONG(witrpc_request_reply_encoded(request, NULL, 4, NULL));
+  CHECK(witrpc_request_argument(request, 0, NULL) == NULL);
   WRONG(witrpc_request_raise(request, NULL, "[]", NULL));
   WRONG(witrpc_request_raise(request, "event Action<int> E", "[\"x\"]", NULL));
   CHECK(text_is(witrpc_request_method(request), "Misuse"));

@@ -32,6 +32,8 @@ pub(super) enum Completion {
     Wake(oneshot::Sender<crate::Result<Answer>>),
     /// A callback, to be run by the dispatcher.
     Callback(Box<dyn FnOnce(crate::Result<Answer>) + Send>),
+    /// A callback that does not block, to be run where the answer comes in.
+    Direct(Box<dyn FnOnce(crate::Result<Answer>) + Send>),
 }
 
 /// What the driver needs to know besides the engine's options.
@@ -229,6 +231,7 @@ impl Driver {
     /// Carries out what the engine wants after an input, and writes what it has to send.
     fn settle(self: &Arc<Self>, mut core: MutexGuard<'_, Core>, write: bool) {
         let mut wakes = Vec::new();
+        let mut direct = Vec::new();
         let mut state_changed = false;
         while let Some(action) = core.engine.poll_action() {
             // Callbacks are queued under the lock, so that their order is that of the engine.
@@ -242,6 +245,7 @@ impl Driver {
                 Action::Complete { tag, result } => match tag {
                     Completion::Wake(sender) => wakes.push((sender, result)),
                     Completion::Callback(callback) => self.dispatcher.post(|| callback(result)),
+                    Completion::Direct(callback) => direct.push((callback, result)),
                 },
                 Action::ConnectDone(result) => {
                     for sender in core.connecting.drain(..) {
@@ -272,6 +276,9 @@ impl Driver {
         }
         for (sender, result) in wakes {
             let _ = sender.send(result);
+        }
+        for (callback, result) in direct {
+            callback(result);
         }
         if state_changed {
             // Read inside, so that of two threads the later one tells the later state.

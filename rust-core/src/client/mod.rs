@@ -33,7 +33,7 @@ pub use self::subscribe::{EventArgs, EventStream, SubscribeBuilder};
 use crate::codec::Codec;
 use crate::contract::Contract;
 use crate::dispatcher::Dispatcher;
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{Error, ErrorCode, Outcome, Result};
 use crate::resilience::engine::{Answer, CallKey, CallSpec, Engine, EngineStats, State};
 use crate::session::PeerInfo;
 
@@ -118,6 +118,23 @@ impl Client {
     /// The state now.
     pub fn state(&self) -> State {
         self.0.driver.state()
+    }
+
+    /// Makes a round trip to the server: a call of a method that no server has, which executes
+    /// nothing and is remembered nowhere. `Ok` once the server has answered it.
+    ///
+    /// For health checks. A .NET server answers calls one after the other, so that this one waits
+    /// behind those that run; while there are [any](EngineStats::in_flight), a timeout says little.
+    ///
+    /// # Errors
+    /// Why there was no answer within `limit`, or that the server refused the token.
+    pub async fn probe(&self, limit: Duration) -> Result<()> {
+        match self.start(CallSpec::probe(limit)).await {
+            Err(e) if e.code() == ErrorCode::BadRequest && e.outcome() == Outcome::Answered => {
+                Ok(())
+            }
+            other => other.map(drop),
+        }
     }
 
     /// The state, to wait for changes of it.

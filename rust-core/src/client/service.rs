@@ -330,6 +330,23 @@ impl<'a, R> CallBuilder<'a, R> {
         Ok(CancelHandle { driver, key })
     }
 
+    /// Like [`spawn_encoded`](Self::spawn_encoded), with `done` called where the answer comes in: on a
+    /// thread of the runtime, or on one that is inside another method of this client, also before
+    /// this method returns. It must not block, nor call what blocks. For bindings that have their own
+    /// way to user code, and are spared a change of threads.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn spawn_encoded_direct(
+        self,
+        done: impl FnOnce(Result<Answer>) + Send + 'static,
+    ) -> Result<CancelHandle> {
+        let driver = self.service.client.0.driver.clone();
+        let (_, spec) = self.spec()?;
+        let key = driver.call(spec, Completion::Direct(Box::new(done)));
+        Ok(CancelHandle { driver, key })
+    }
+
     fn spec(self) -> Result<(Method, CallSpec)> {
         let (mut prepared, arguments) = self.call?;
         let mut naming = self.service.client.0.naming;

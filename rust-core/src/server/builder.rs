@@ -11,7 +11,7 @@ use super::handler::Execution;
 use super::lookup::Services;
 use super::publish::{EventTypeNames, Hook, Inner, Publisher};
 use super::service::ServiceBuilder;
-use super::store::CallStore;
+use super::store::{CallStore, Journal};
 use super::validator::{Credentials, Validator, Verdict};
 use super::{Server, ServerLimits, Shared};
 use crate::codec::Codec;
@@ -34,12 +34,19 @@ pub struct ServerBuilder {
     transport: TransportOptions,
     tls: Option<TlsServerOptions>,
     dedup: DedupOptions,
-    store: Option<Arc<dyn CallStore>>,
+    store: Chosen,
     type_names: EventTypeNames,
     event_queue: EventQueueOptions,
     on_connected: Option<Hook>,
     on_disconnected: Option<Hook>,
     trace: Option<Trace>,
+}
+
+/// Where the calls of durable methods are kept.
+enum Chosen {
+    Memory,
+    Journal(PathBuf),
+    Store(Arc<dyn CallStore>),
 }
 
 impl ServerBuilder {
@@ -54,7 +61,7 @@ impl ServerBuilder {
             transport: TransportOptions::default(),
             tls: None,
             dedup: DedupOptions::default(),
-            store: None,
+            store: Chosen::Memory,
             type_names: EventTypeNames::default(),
             event_queue: EventQueueOptions::server(),
             on_connected: None,
@@ -200,7 +207,14 @@ impl ServerBuilder {
     /// Clients are told the [epoch](super::store::Opened::epoch) of the store, so that they repeat calls also after a restart. Those of methods
     /// that are not durable end as outcome unknown then, as they do without a store.
     pub fn store(mut self, store: impl CallStore) -> Self {
-        self.store = Some(Arc::new(store));
+        self.store = Chosen::Store(Arc::new(store));
+        self
+    }
+
+    /// Keeps the calls of [durable](ServiceBuilder::durable) methods in a [journal](super::store::Journal) in this directory, which survives the death
+    /// of the process at any moment. It is bounded as the [memory](Self::dedup) is. Each server needs a directory of its own.
+    pub fn journal(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.store = Chosen::Journal(directory.into());
         self
     }
 
@@ -270,7 +284,12 @@ impl ServerBuilder {
             file.read().map_err(Error::invalid_argument)?;
         }
         let services = Services::new(self.services)?;
-        let store = match (self.store, services.durable()) {
+        let store: Option<Arc<dyn CallStore>> = match self.store {
+            Chosen::Memory => None,
+            Chosen::Journal(path) => Some(Arc::new(Journal::new(path, self.dedup))),
+            Chosen::Store(store) => Some(store),
+        };
+        let store = match (store, services.durable()) {
             (Some(store), Some(_)) => Some(store),
             (None, None) => None,
             (None, Some(method)) => {

@@ -45,6 +45,14 @@ pub struct Seen {
     pub extension: Extension,
 }
 
+/// The network side of a link.
+#[derive(Debug)]
+struct Io {
+    connection: usize,
+    /// Bytes that the engine has handed out and the network has not taken.
+    writer: BytesMut,
+}
+
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Client {
@@ -52,10 +60,10 @@ pub struct Client {
     pub engine: Engine<u32>,
     /// How far its clock is ahead.
     pub ahead: u64,
-    /// The link that is being made or stands, and its connection.
-    link: Option<(LinkId, Option<usize>)>,
-    /// Bytes that the engine has handed out and the network has not taken.
-    writer: BytesMut,
+    /// Links that stand: the present one, and those that the server has announced to close.
+    links: BTreeMap<LinkId, Io>,
+    /// The link that is being made.
+    opening: Option<LinkId>,
     /// When the engine will be woken.
     armed: u64,
     /// Its calls in progress.
@@ -97,8 +105,8 @@ impl Client {
         Self {
             engine,
             ahead: 0,
-            link: None,
-            writer: BytesMut::new(),
+            links: BTreeMap::new(),
+            opening: None,
             armed: u64::MAX,
             keys: BTreeMap::new(),
             stages: BTreeMap::new(),
@@ -115,7 +123,8 @@ impl Client {
 
     /// Its present connection.
     pub fn connection(&self) -> Option<usize> {
-        self.link.and_then(|(_, connection)| connection)
+        let link = self.engine.open_link()?;
+        self.links.get(&link).map(|io| io.connection)
     }
 
     /// Where a fault would hit it.
@@ -128,16 +137,25 @@ impl Client {
                 Some(Stage::Answering) => Phase::Answering,
             };
         }
-        match self.link {
-            None => Phase::Down,
-            Some((_, None)) => Phase::Connecting,
-            Some(_) => Phase::Handshake,
+        match (self.opening, self.engine.open_link()) {
+            (Some(_), _) => Phase::Connecting,
+            (None, Some(_)) => Phase::Handshake,
+            (None, None) => Phase::Down,
         }
     }
 
     /// No link, and none on its way.
     fn is_idle(&self) -> bool {
-        self.link.is_none() && self.engine.state() != State::Reconnecting
+        self.opening.is_none()
+            && self.engine.open_link().is_none()
+            && self.engine.state() != State::Reconnecting
+    }
+
+    /// It connects, or waits to.
+    pub fn is_on_its_way(&self) -> bool {
+        self.opening.is_some()
+            || self.engine.state() == State::Reconnecting
+            || (self.engine.open_link().is_some() && self.engine.peer().is_none())
     }
 
     /// True if nothing is left to be told.
@@ -233,7 +251,16 @@ impl World {
 
     /// Wakes the engine if its time has come.
     pub fn wake(&mut self, client: usize) {
-        self.clients[client].armed = u64::MAX;
+        self.wakes -= 1;
+        // Else it was armed for an earlier moment meanwhile, and looked then.
+        if self.clients[client].armed == self.now {
+            self.clients[client].armed = u64::MAX;
+            self.look_at_clock(client);
+        }
+    }
+
+    /// The same, when its clock has jumped.
+    pub fn look_at_clock(&mut self, client: usize) {
         let now = self.client_time(client);
         if self.clients[client]
             .engine
@@ -256,6 +283,7 @@ impl World {
                 .max(self.now);
             if at < it.armed {
                 it.armed = at;
+                self.wakes += 1;
                 self.queue.push(at, Event::Wake(client));
             }
         }
@@ -263,6 +291,11 @@ impl World {
 
     /// Carries out what the engine wants, and writes what it has to send.
     pub fn settle(&mut self, client: usize) {
+        let now = self.client_time(client);
+        let it = &mut self.clients[client];
+        if it.engine.state() != State::Connected {
+            it.watch.loses(now);
+        }
         while let Some(action) = self.clients[client].engine.poll_action() {
             self.carry_out(client, action);
         }
@@ -272,7 +305,10 @@ impl World {
         for text in wrong {
             self.checker.violation(format!("client {client}: {text}"));
         }
-        self.write(client);
+        let links: Vec<_> = self.clients[client].links.keys().copied().collect();
+        for link in links {
+            self.write(client, link);
+        }
         if self.clients[client].engine.has_actions() {
             return self.settle(client);
         }
@@ -286,7 +322,7 @@ impl World {
             Action::Open { link, .. } => {
                 let it = &mut self.clients[client];
                 it.watch.opens(now);
-                it.link = Some((link, None));
+                it.opening = Some(link);
                 let delay = std::mem::take(&mut it.next_connection.delay);
                 let network = &self.plan.network;
                 let way = self.dice.between(network.fastest, network.slowest);
@@ -372,13 +408,13 @@ impl World {
     /// A connection was made, or not.
     pub fn opened(&mut self, client: usize, link: LinkId, token: u64) {
         let now = self.client_time(client);
-        if self.clients[client].link != Some((link, None)) {
+        if self.clients[client].opening != Some(link) {
             return;
         }
+        self.clients[client].opening = None;
         let next = std::mem::take(&mut self.clients[client].next_connection);
-        if !self.server.is_up || next.refused {
+        if !self.server.is_up || self.server.is_leaving || next.refused {
             self.trace(|| format!("client {client} is refused"));
-            self.clients[client].link = None;
             let error = Error::new(ErrorCode::Transport, "refused");
             self.clients[client].engine.link_failed(now, link, error);
             return self.settle(client);
@@ -391,7 +427,8 @@ impl World {
             stream.is_counted = true;
         }
         let it = &mut self.clients[client];
-        it.link = Some((link, Some(connection)));
+        let writer = BytesMut::new();
+        it.links.insert(link, Io { connection, writer });
         match &self.key {
             Some(key) => it.engine.link_opened_encrypted(link, &text, key.clone()),
             None => it.engine.link_opened(link, &text),
@@ -411,25 +448,29 @@ impl World {
         self.settle(client);
     }
 
-    /// Writes what the engine has to send, as far as the network takes it.
-    pub fn write(&mut self, client: usize) {
-        let Some((link, Some(connection))) = self.clients[client].link else {
-            return;
-        };
+    /// Writes what the engine has to send on a link, as far as the network takes it.
+    fn write(&mut self, client: usize, link: LinkId) {
+        let now = self.client_time(client);
         loop {
-            if self.clients[client].writer.is_empty() {
-                let now = self.client_time(client);
-                let output = self.clients[client].engine.take_output(now, link);
+            let it = &mut self.clients[client];
+            let Some(io) = it.links.get_mut(&link) else {
+                return;
+            };
+            let connection = io.connection;
+            if io.writer.is_empty() {
+                io.writer = it.engine.take_output(now, link);
+                let output = io.writer.clone();
                 if output.is_empty() {
                     return;
                 }
                 self.look_at(client, &output);
-                self.clients[client].writer = output;
             }
             let stream = &self.connections[connection].up;
             let room = self.plan.network.window.saturating_sub(stream.bytes);
-            let writer = &mut self.clients[client].writer;
-            let some = writer.split_to(room.min(writer.len())).freeze();
+            let Some(io) = self.clients[client].links.get_mut(&link) else {
+                return;
+            };
+            let some = io.writer.split_to(room.min(io.writer.len())).freeze();
             if some.is_empty() {
                 return;
             }
@@ -485,6 +526,7 @@ impl World {
     /// Bytes arrived at a client.
     pub fn client_reads(&mut self, client: usize, link: LinkId, connection: usize, bytes: &Bytes) {
         let now = self.client_time(client);
+        self.clients[client].engine.heard(now, link);
         self.connections[connection]
             .client_input
             .extend_from_slice(bytes);
@@ -506,11 +548,10 @@ impl World {
     pub fn client_loses(&mut self, client: usize, link: LinkId, connection: usize, end: End) {
         self.connections[connection].client_has_it = false;
         let it = &mut self.clients[client];
-        if it.link != Some((link, Some(connection))) {
+        let Some(io) = it.links.remove(&link) else {
             return;
-        }
-        it.link = None;
-        let unsent = std::mem::take(&mut it.writer).len();
+        };
+        let unsent = io.writer.len();
         let loss = match end {
             End::Closed if self.connections[connection].client_input.is_empty() => Loss::Closed,
             _ => Loss::Dropped(Error::new(ErrorCode::Transport, "reset")),
@@ -518,7 +559,6 @@ impl World {
         self.trace(|| format!("client {client} loses connection {connection}: {end:?}"));
         let now = self.client_time(client);
         let it = &mut self.clients[client];
-        it.watch.loses(now);
         it.engine.link_lost(now, link, loss, unsent);
         if let Some(at) = self.connections[connection].end(self.now, Way::Up, End::Broken) {
             self.queue.push(at, Event::Arrives(connection, Way::Up));
@@ -528,11 +568,10 @@ impl World {
 
     fn client_closes(&mut self, client: usize, link: LinkId) {
         let it = &mut self.clients[client];
-        let Some((_, connection)) = it.link.take_if(|(id, _)| *id == link) else {
+        it.opening.take_if(|opening| *opening == link);
+        let Some(Io { connection, .. }) = it.links.remove(&link) else {
             return;
         };
-        it.writer.clear();
-        let Some(connection) = connection else { return };
         self.trace(|| format!("client {client} closes connection {connection}"));
         self.connections[connection].client_has_it = false;
         if let Some(at) = self.connections[connection].end(self.now, Way::Up, End::Closed) {

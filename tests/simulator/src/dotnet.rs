@@ -78,6 +78,10 @@ impl World {
             cause: Cause::Client,
             execution,
             is_stored: true,
+            parties: Vec::new(),
+            is_begun: true,
+            is_cancelled: false,
+            has_ended: false,
         });
         self.run_method(run, Event::DotnetEnds);
     }

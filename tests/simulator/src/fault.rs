@@ -22,6 +22,8 @@ pub enum Fault {
     Restart(u64),
     /// The same, and clients are not told that their connections are gone.
     SilentRestart(u64),
+    /// The server says that it is going away, and stops so many ms later, in order.
+    GoingAway(u64),
     /// So many writes of the journal fail.
     StoreFailure(u64),
     /// The newest request of the client is sent again by others; see [`Twins`].
@@ -53,7 +55,7 @@ pub enum Twins {
 }
 
 /// Faults as they are counted.
-pub const KINDS: [&str; 15] = [
+pub const KINDS: [&str; 16] = [
     "drop in a request",
     "drop in an answer",
     "drop",
@@ -69,6 +71,7 @@ pub const KINDS: [&str; 15] = [
     "server clock jumps",
     "slow handler",
     "token rotates",
+    "going away",
 ];
 
 /// Where a client is when a fault hits it.
@@ -120,6 +123,7 @@ impl Fault {
             Self::ServerClock(_) => 12,
             Self::SlowHandler(_) => 13,
             Self::Token => 14,
+            Self::GoingAway(_) => 15,
         }
     }
 }
@@ -150,10 +154,8 @@ impl Hits {
     pub fn missing(&self) -> Vec<String> {
         let all = self.0.iter().zip(KINDS);
         all.flat_map(|(row, kind)| {
-            let cells = row.iter().zip(PHASES);
-            cells
-                .filter(|(n, _)| **n == 0)
-                .map(move |(_, phase)| format!("{kind} × {phase}"))
+            let cells = row.iter().zip(PHASES).filter(|(n, _)| **n == 0);
+            cells.map(move |(_, phase)| format!("{kind} × {phase}"))
         })
         .collect()
     }

@@ -51,6 +51,7 @@ impl World {
                 self.restart(ms * MS, true);
                 return was_up;
             }
+            Fault::GoingAway(ms) => return self.leave(ms * MS),
             Fault::StoreFailure(writes) => {
                 if let Some(journal) = &mut self.server.journal {
                     journal.fail(writes);
@@ -60,7 +61,7 @@ impl World {
             Fault::Pressure(calls) => return self.press(calls),
             Fault::ClientClock(ms) => {
                 self.clients[client].ahead += ms * MS;
-                self.wake(client);
+                self.look_at_clock(client);
             }
             Fault::ServerClock(ms) => {
                 self.server.ahead += ms * MS;
@@ -141,6 +142,7 @@ impl World {
                 call,
                 format!("crowd.0.answer.{}", 2 * MS),
                 Cause::Twin,
+                false,
             );
         }
         true

@@ -35,6 +35,13 @@ pub(crate) struct Run {
     pub(crate) cause: Cause,
     pub(crate) execution: usize,
     pub(crate) is_stored: bool,
+    /// Who waits for the answer, and under which message; a .NET client can't be told apart.
+    pub(crate) parties: Vec<(Option<Uuid>, usize, Uuid)>,
+    /// Its method has begun.
+    pub(crate) is_begun: bool,
+    /// All who waited for its answer wait no more, and the method stops.
+    pub(crate) is_cancelled: bool,
+    pub(crate) has_ended: bool,
 }
 
 impl World {
@@ -98,6 +105,7 @@ impl World {
         };
         let execution = self.checker.begins(self.plan.server.dedup.hold, begins);
         self.server.runs[run].execution = execution;
+        self.server.runs[run].is_begun = true;
         self.run_method(run, Event::Ends);
     }
 
@@ -122,6 +130,9 @@ impl World {
         let what = it.argument.split('.').nth(2).unwrap_or_default();
         let text = format!("#{}.{}.{}", it.execution, it.call.principal, it.argument);
         match what {
+            _ if it.is_cancelled => {
+                Response::error(status::INTERNAL_SERVER_ERROR, "cancelled", Some(text))
+            }
             "fault" => Response::error(status::INTERNAL_SERVER_ERROR, "thrown", Some(text)),
             "refusal" if self.server.refused.insert(it.argument.clone()) => overloaded(),
             "big" => Response::ok(Some(format!("{text:.<400}").into())),
@@ -132,6 +143,9 @@ impl World {
     /// A method ends.
     pub fn method_ends(&mut self, life: u64, run: usize) {
         if life != self.server.life || !self.server.is_up {
+            return;
+        }
+        if std::mem::replace(&mut self.server.runs[run].has_ended, true) {
             return;
         }
         let response = self.outcome(run);
@@ -163,6 +177,47 @@ impl World {
     pub fn stored_late(&mut self, life: u64, run: usize, answer: Bytes) {
         if life == self.server.life && self.server.is_up {
             self.finish(run, Some(answer));
+        }
+    }
+
+    /// One more waits for a call that runs.
+    pub(crate) fn join(&mut self, connection: usize, id: Uuid, invocation: Uuid, argument: &str) {
+        let party = (self.party(connection), connection, id);
+        let life = self.server.life;
+        let run = self.server.runs.iter_mut().rev().find(|run| {
+            run.life == life && run.call.invocation == invocation && run.argument == argument
+        });
+        if let Some(run) = run {
+            run.parties.push(party);
+        }
+    }
+
+    /// A client waits no more for the answer to a request. A method whose answer nobody waits for
+    /// stops, in every second case.
+    pub(crate) fn withdraw(&mut self, connection: usize, id: Uuid) {
+        let life = self.server.life;
+        let obeys = self.dice.percent(50);
+        let mut stopped = None;
+        for (n, run) in self.server.runs.iter_mut().enumerate() {
+            if run.life != life || !run.is_begun || run.has_ended || run.ticket.is_none() {
+                continue;
+            }
+            let asked = run
+                .parties
+                .iter()
+                .find(|(_, c, i)| (*c, *i) == (connection, id));
+            let Some((Some(party), ..)) = asked.copied() else {
+                continue;
+            };
+            run.parties.retain(|(other, ..)| *other != Some(party));
+            if run.parties.is_empty() && obeys {
+                run.is_cancelled = true;
+                stopped = Some(n);
+            }
+        }
+        if let Some(run) = stopped {
+            self.trace(|| "server: a method stops that nobody waits for".to_owned());
+            self.queue.push(self.now, Event::Ends(life, run));
         }
     }
 

@@ -10,6 +10,7 @@ use witrpc::resilience::dedup::DedupOptions;
 use witrpc::resilience::engine::{EngineOptions, Timeout};
 use witrpc::resilience::reconnect::ReconnectOptions;
 use witrpc::resilience::retry::{Repeat, RetryOptions};
+use witrpc::session::KeepAliveOptions;
 
 use crate::dice::Dice;
 use crate::fault::{Fault, Twins};
@@ -313,8 +314,14 @@ fn client(dice: &mut Dice, n: usize) -> Client {
             } else {
                 16_384
             },
-            // A life ends when nothing is left to wait for; pings would go on for ever.
-            keep_alive: None,
+            keep_alive: match dice.between(0, 9) {
+                0..=2 => None,
+                3..=5 => Some(KeepAliveOptions {
+                    interval: ms(dice.between(3_000, 15_000)),
+                    timeout: ms(dice.between(3_000, 20_000)),
+                }),
+                _ => Some(KeepAliveOptions::default()),
+            },
             ..EngineOptions::default()
         },
         is_dotnet: dice.percent(12),
@@ -439,7 +446,7 @@ fn fault(dice: &mut Dice, server: &Server) -> Fault {
         _ => dice.between(600_000, 1_300_000),
     };
     loop {
-        return match dice.between(0, 19) {
+        return match dice.between(0, 20) {
             0 | 1 => Fault::CutUp(dice.between(0, 400)),
             2 | 3 => Fault::CutDown(dice.between(0, 250)),
             4 => Fault::Cut,
@@ -460,6 +467,7 @@ fn fault(dice: &mut Dice, server: &Server) -> Fault {
             16 => Fault::ClientClock(long(dice)),
             17 => Fault::ServerClock(long(dice)),
             18 => Fault::SlowHandler(long(dice)),
+            20 => Fault::GoingAway(while_gone(dice)),
             19 if dice.percent(40) => Fault::Token,
             _ => continue,
         };

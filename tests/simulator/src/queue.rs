@@ -62,6 +62,16 @@ impl<T> Queue<T> {
         self.heap.peek().map(|Reverse(due)| due.at)
     }
 
+    /// How many things are to happen.
+    pub fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// True if nothing is.
+    pub fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+
     /// The next thing that happens.
     pub fn pop(&mut self) -> Option<(u64, T)> {
         let Reverse(due) = self.heap.pop()?;

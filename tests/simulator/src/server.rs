@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
@@ -15,7 +16,7 @@ use witrpc::resilience::dedup::{Admission, CallId, Numbered, Table};
 use witrpc::security::Keys;
 use witrpc::session::{ServerReceived, ServerSession, Violation};
 use witrpc::time::Time;
-use witrpc::wire::extension::{Extension, Reach};
+use witrpc::wire::extension::{Capabilities, Extension, Reach};
 use witrpc::wire::{Request, Response, frame, status};
 
 use crate::checker::{Cause, call_of};
@@ -37,6 +38,8 @@ pub(crate) type Waiter = (usize, Uuid);
 pub struct Server {
     /// It runs.
     pub is_up: bool,
+    /// It has said that it is going away, and takes no more connections.
+    pub is_leaving: bool,
     /// Grows with each start.
     pub life: u64,
     /// Grows whenever its memory of calls is lost.
@@ -69,8 +72,10 @@ pub struct ServerEnd {
     session: ServerSession,
     input: BytesMut,
     client_id: Option<Uuid>,
-    /// A message whose token is being checked.
-    checking: Option<ServerReceived>,
+    /// A message whose token is being checked, and when it arrived.
+    checking: Option<(Time, ServerReceived)>,
+    /// Calls that wait for others of the connection to end, and when they arrived.
+    inbox: VecDeque<(Time, ServerReceived)>,
     pub(crate) running: usize,
     /// The client has closed its end.
     is_ended: bool,
@@ -84,6 +89,7 @@ impl Server {
     pub fn new(options: witrpc::resilience::dedup::DedupOptions, journal: Option<Journal>) -> Self {
         Self {
             is_up: true,
+            is_leaving: false,
             life: 1,
             memory: 1,
             epoch: 1,
@@ -127,11 +133,20 @@ impl World {
             input: BytesMut::new(),
             client_id: None,
             checking: None,
+            inbox: VecDeque::new(),
             running: 0,
             is_ended: false,
             dotnet: VecDeque::new(),
             is_busy: false,
         });
+    }
+
+    /// Who waits for the answers of a connection's calls, if that can be said.
+    pub(crate) fn party(&self, connection: usize) -> Option<Uuid> {
+        let end = self.ends[connection].as_ref()?;
+        let capabilities = end.session.peer().capabilities;
+        let can_withdraw = capabilities.has(Capabilities::CANCELLATION);
+        can_withdraw.then(|| end.client_id.unwrap_or(end.session.id()))
     }
 
     /// Something arrived at the server.
@@ -152,15 +167,19 @@ impl World {
 
     /// Handles whole messages, as long as nothing holds it up.
     pub(crate) fn server_reads(&mut self, connection: usize) {
-        let limit = self.plan.server.max_running_per_connection;
-        while let Some(end) = &mut self.ends[connection] {
-            if end.checking.is_some() || end.running >= limit || end.is_busy {
-                break;
+        let now = self.server_time();
+        loop {
+            self.begin_waiting(connection);
+            let Some(end) = &mut self.ends[connection] else {
+                return;
+            };
+            if end.checking.is_some() || end.is_busy {
+                return;
             }
             let body = match frame::split(&mut end.input, 1 << 24) {
                 Ok(Some(body)) => body,
                 Ok(None) => {
-                    if end.is_ended {
+                    if end.is_ended && end.inbox.is_empty() {
                         self.server_closes(connection, End::Closed);
                     }
                     return;
@@ -180,15 +199,13 @@ impl World {
             };
             match end.session.receive(body) {
                 Ok(ServerReceived::Nothing) => self.flush(connection),
-                Ok(received) => {
-                    if self.plan.server.token_check == 0 {
-                        self.checked(connection, received);
-                    } else {
-                        end.checking = Some(received);
-                        let at = self.now + self.plan.server.token_check;
-                        self.queue
-                            .push(at, Event::Checked(connection, self.server.life));
-                    }
+                Ok(ServerReceived::Pong(_) | ServerReceived::Leaves) => {}
+                Ok(ServerReceived::Cancel(id)) => self.take_back(connection, id),
+                Ok(received @ ServerReceived::Request(..)) => {
+                    end.inbox.push_back((now, received));
+                }
+                Ok(received @ ServerReceived::Authorize { .. }) => {
+                    self.check(connection, now, received);
                 }
                 Err(Violation(reason)) => {
                     self.trace(|| format!("connection {connection} breaks a rule: {reason}"));
@@ -199,13 +216,53 @@ impl World {
         }
     }
 
+    /// Begins calls that wait, while there is room for them.
+    fn begin_waiting(&mut self, connection: usize) {
+        let limit = self.plan.server.max_running_per_connection;
+        while let Some(end) = &mut self.ends[connection]
+            && end.checking.is_none()
+            && end.running < limit
+            && !end.is_busy
+            && let Some((arrived, received)) = end.inbox.pop_front()
+        {
+            self.check(connection, arrived, received);
+        }
+    }
+
+    /// Has the token of a message checked.
+    fn check(&mut self, connection: usize, arrived: Time, received: ServerReceived) {
+        if self.plan.server.token_check == 0 {
+            return self.checked(connection, arrived, received);
+        }
+        if let Some(end) = &mut self.ends[connection] {
+            end.checking = Some((arrived, received));
+            let at = self.now + self.plan.server.token_check;
+            let life = self.server.life;
+            self.queue.push(at, Event::Checked(connection, life));
+        }
+    }
+
+    /// A client waits no more for the answer to a request.
+    fn take_back(&mut self, connection: usize, id: Uuid) {
+        let Some(end) = &mut self.ends[connection] else {
+            return;
+        };
+        let waiting = end.inbox.iter().position(
+            |(_, received)| matches!(received, ServerReceived::Request(other, _) if *other == id),
+        );
+        match waiting {
+            Some(at) => drop(end.inbox.remove(at)),
+            None => self.withdraw(connection, id),
+        }
+    }
+
     /// The check of a token is over.
     pub fn check_ends(&mut self, connection: usize, life: u64) {
         if life == self.server.life
             && let Some(end) = &mut self.ends[connection]
-            && let Some(received) = end.checking.take()
+            && let Some((arrived, received)) = end.checking.take()
         {
-            self.checked(connection, received);
+            self.checked(connection, arrived, received);
             self.server_reads(connection);
         }
     }
@@ -217,13 +274,8 @@ impl World {
         good.then(|| principal.into())
     }
 
-    fn checked(&mut self, connection: usize, received: ServerReceived) {
+    fn checked(&mut self, connection: usize, arrived: Time, received: ServerReceived) {
         match received {
-            // A server is free to finish what its client has given up.
-            ServerReceived::Nothing
-            | ServerReceived::Cancel(_)
-            | ServerReceived::Pong(_)
-            | ServerReceived::Leaves => {}
             ServerReceived::Authorize {
                 token, client_id, ..
             } => {
@@ -254,9 +306,10 @@ impl World {
                 if self.plan.server.is_dotnet {
                     self.dotnet_call(connection, id, principal, &request);
                 } else {
-                    self.admit(connection, id, principal, &request);
+                    self.admit(connection, id, arrived, principal, &request);
                 }
             }
+            _ => {}
         }
     }
 
@@ -276,7 +329,14 @@ impl World {
         }
     }
 
-    fn admit(&mut self, connection: usize, id: Uuid, who: Option<Arc<str>>, request: &Request) {
+    fn admit(
+        &mut self,
+        connection: usize,
+        id: Uuid,
+        arrived: Time,
+        who: Option<Arc<str>>,
+        request: &Request,
+    ) {
         let argument = argument_of(request);
         self.stage(connection, &argument, Stage::Executing);
         let Some(principal) = who else {
@@ -301,14 +361,17 @@ impl World {
             elsewhere: false,
         };
         let cause = self.cause(connection);
+        let remaining = fields.remaining_ms.map(u64::from);
+        let remaining = remaining.map(Duration::from_millis);
+        let is_over = remaining.is_some_and(|time| self.server_time().since(arrived) >= time);
         let waiter = (connection, id);
-        match self.begin(Some(waiter), call, argument.clone(), cause) {
+        match self.begin(Some(waiter), call, argument.clone(), cause, is_over) {
             Admission::New(_) => {
                 if let Some(end) = &mut self.ends[connection] {
                     end.running += 1;
                 }
             }
-            Admission::Attached => {}
+            Admission::Attached => self.join(connection, id, request.invocation_id, &argument),
             Admission::Replay(stored) => {
                 let extension = Extension {
                     replayed: true,
@@ -336,17 +399,19 @@ impl World {
         }
     }
 
-    /// Asks the table and the model, and begins a call that is new.
+    /// Asks the table and the model, and begins a call that is new. `is_over`: its caller has given
+    /// up, so that it is not to be begun.
     pub fn begin(
         &mut self,
         waiter: Option<Waiter>,
         call: CallId,
         argument: String,
         cause: Cause,
+        is_over: bool,
     ) -> Admission {
         let now = self.server_time();
         let digest = digest(&argument);
-        let has_room = self.server.running < self.plan.server.max_running;
+        let has_room = self.server.running < self.plan.server.max_running && !is_over;
         let place = waiter.unwrap_or((usize::MAX, Uuid::nil()));
         let admission = self.server.table.begin(now, &call, digest, place, has_room);
         let (reply, stored, begun) = self.server.model.begin(now, &call, digest, has_room);
@@ -391,6 +456,13 @@ impl World {
                 cause,
                 execution: 0,
                 is_stored: false,
+                parties: waiter
+                    .map(|(connection, id)| (self.party(connection), connection, id))
+                    .into_iter()
+                    .collect(),
+                is_begun: false,
+                is_cancelled: false,
+                has_ended: false,
             });
             let intent = Record::Intent {
                 call: self.server.runs[run].call.clone(),
@@ -463,6 +535,7 @@ impl World {
         }
         self.trace(|| "server: killed".to_owned());
         self.server.is_up = false;
+        self.server.is_leaving = false;
         self.server.life += 1;
         for connection in 0..self.connections.len() {
             if self.ends[connection].take().is_none() {
@@ -491,6 +564,33 @@ impl World {
         self.server.model = Model::new(options);
         self.queue
             .push(self.now + away, Event::Starts(self.server.life));
+    }
+
+    /// The server says that it is going away, and stops after a while.
+    pub fn leave(&mut self, after: u64) -> bool {
+        if !self.server.is_up || std::mem::replace(&mut self.server.is_leaving, true) {
+            return false;
+        }
+        for connection in 0..self.connections.len() {
+            if let Some(end) = &mut self.ends[connection] {
+                end.session.going_away();
+                self.flush(connection);
+            }
+        }
+        let life = self.server.life;
+        self.queue.push(self.now + after, Event::Stops(life));
+        true
+    }
+
+    /// The server stops in order, and starts again soon.
+    pub fn stops(&mut self, life: u64) {
+        if life != self.server.life || !self.server.is_up {
+            return;
+        }
+        for connection in 0..self.connections.len() {
+            self.server_closes(connection, End::Closed);
+        }
+        self.restart(50 * MS, false);
     }
 
     /// The server is back.

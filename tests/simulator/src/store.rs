@@ -61,8 +61,8 @@ pub trait Store {
     fn crash(&mut self) -> Vec<Recovered>;
 }
 
-/// What a write puts down.
-type Entry = (Write, Key, Record);
+/// Writes that become durable together.
+type Batch = Vec<(Write, Key, Record)>;
 
 /// A journal with group commit: what is written while the disk is busy shares the next sync.
 #[derive(Debug)]
@@ -70,9 +70,9 @@ pub struct Journal {
     dice: Dice,
     next_write: Write,
     /// Written, and not yet being synced.
-    buffered: Vec<Entry>,
+    buffered: Batch,
     /// Being synced, until this moment.
-    syncing: Option<(u64, Vec<Entry>)>,
+    syncing: Option<(u64, Batch)>,
     /// On disk, by the order of the intents.
     disk: BTreeMap<u64, Recovered>,
     places: BTreeMap<Key, u64>,

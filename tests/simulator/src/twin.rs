@@ -61,7 +61,7 @@ impl World {
                 Twins::Repeated | Twins::OtherArguments => client_id,
                 Twins::Plain | Twins::OtherPrincipal => Uuid::from_u128(twin as u128 + 1),
             };
-            let session = ClientSession::new(self.dice.roll().to_le_bytes(), id, &token);
+            let session = ClientSession::new(self.dice.draw().to_le_bytes(), id, &token);
             self.twins.push(Twin {
                 session,
                 connection: None,

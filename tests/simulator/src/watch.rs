@@ -99,19 +99,25 @@ impl Watch {
             Notification::Reconnecting { attempt, delay } => self.announces(now, *attempt, *delay),
             Notification::Reconnected => {
                 let was_announced = std::mem::take(&mut self.announced);
-                if !was_announced || self.state != State::Connected {
-                    self.violations
-                        .push("on_reconnected without an attempt, or without a link".into());
-                }
+                self.expect(
+                    was_announced && self.state == State::Connected,
+                    "on_reconnected without an attempt, or without a link",
+                );
             }
             Notification::ReconnectionFailed(_) => {
                 self.announced = false;
-                if self.state != State::Failed {
-                    self.violations
-                        .push("on_reconnection_failed in another state than Failed".into());
-                }
+                self.expect(
+                    self.state == State::Failed,
+                    "on_reconnection_failed in another state than Failed",
+                );
             }
             _ => {}
+        }
+    }
+
+    fn expect(&mut self, holds: bool, violation: &str) {
+        if !holds {
+            self.violations.push(violation.to_owned());
         }
     }
 

@@ -56,6 +56,8 @@ pub enum Event {
     Starts(u64),
     /// A callback returns; true if it was `on_reconnected`.
     CallbackDone(usize, bool),
+    /// The server stops in order, in this life.
+    Stops(u64),
     /// A sender of twins has a connection.
     TwinOpened(usize),
     /// A disconnected user connects again.
@@ -99,6 +101,8 @@ pub struct World {
     pub now: u64,
     /// What is to happen.
     pub queue: crate::queue::Queue<Event>,
+    /// How much of that is a client that looks at the clock.
+    pub wakes: usize,
     /// Chance.
     pub dice: Dice,
     /// Connections, old and new.
@@ -167,6 +171,7 @@ impl World {
         let mut world = Self {
             now: 0,
             queue: crate::queue::Queue::default(),
+            wakes: 0,
             dice,
             connections: Vec::new(),
             ends: Vec::new(),
@@ -203,7 +208,13 @@ impl World {
 
     fn run(&mut self) -> u64 {
         let mut events = 0;
-        self.pass(u64::MAX, &mut events, |world| world.queue.next().is_none());
+        self.pass(u64::MAX, &mut events, Self::is_quiet);
+        if let Some((client, tag)) = self.checker.open.keys().min()
+            && self.checker.violations.is_empty()
+        {
+            let text = format!("call {client}.{tag} hangs, and nothing happens any more");
+            self.checker.violation(text);
+        }
         // Nothing goes wrong any more: every client that was not closed must be able to call.
         let mut probed = 0;
         self.server.slow = (0, 0);
@@ -225,7 +236,7 @@ impl World {
             });
             let end = self.now + CALM;
             self.pass(end, &mut events, |world| {
-                world.queue.next().is_none()
+                (world.is_quiet() && !world.clients[client].is_on_its_way())
                     || world.clients[client].engine.state() == State::Connected
             });
             let is_refused = !self.plan.clients[client].options.token_is_provided
@@ -254,14 +265,21 @@ impl World {
                 },
             );
             let end = self.now + CALM;
-            self.pass(end, &mut events, |world| world.queue.next().is_none());
+            self.pass(end, &mut events, Self::is_quiet);
         }
         for client in 0..self.clients.len() {
             self.close(client);
         }
-        self.pass(u64::MAX, &mut events, |world| world.queue.next().is_none());
+        self.pass(u64::MAX, &mut events, |world| world.queue.is_empty());
         self.last_look(probed);
         events
+    }
+
+    /// Nothing is under way, but for pings.
+    fn is_quiet(&self) -> bool {
+        self.queue.len() == self.wakes
+            && self.checker.open.is_empty()
+            && self.clients.iter().all(|client| !client.is_on_its_way())
     }
 
     /// Lets things happen until then, or until it is enough.
@@ -306,6 +324,7 @@ impl World {
             Event::StoredLate(life, run, answer) => self.stored_late(life, run, answer),
             Event::Starts(life) => self.starts(life),
             Event::CallbackDone(client, reconnected) => self.callback_done(client, reconnected),
+            Event::Stops(life) => self.stops(life),
             Event::TwinOpened(twin) => self.twin_opened(twin),
             Event::Connect(client) => self.connect(client),
         }

@@ -259,7 +259,7 @@ impl<T> Engine<T> {
     }
 
     fn admit(&self, spec: &CallSpec) -> Result<()> {
-        if spec.invocation_id.is_some_and(|id| id.is_nil()) {
+        if spec.invocation_id.is_some_and(|id| id.is_nil()) && !spec.is_probe() {
             return Err(Error::invalid_argument(
                 "an invocation id of all zeros would switch de-duplication off: give another or none",
             ));

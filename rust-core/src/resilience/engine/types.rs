@@ -118,6 +118,32 @@ pub struct CallSpec {
     pub trace_context: Option<Arc<[u8]>>,
 }
 
+/// Name of the method that a probe calls: no C# method can have it, so that every server answers
+/// that there is none (status 400).
+const PROBE_METHOD: &str = "<probe>";
+
+impl CallSpec {
+    /// A call that executes nothing and that no server remembers, for its round trip.
+    pub fn probe(limit: Duration) -> Self {
+        Self {
+            contract_id: 0,
+            method_id: 0,
+            method_name: PROBE_METHOD.into(),
+            arguments: Arguments::NONE,
+            types: None,
+            repeat: Repeat::Never,
+            invocation_id: Some(Uuid::nil()),
+            timeout: Timeout::After(limit),
+            trace_context: None,
+        }
+    }
+
+    /// True for what [`probe`](Self::probe) makes.
+    pub fn is_probe(&self) -> bool {
+        self.method_id == 0 && &*self.method_name == PROBE_METHOD
+    }
+}
+
 /// Names a call until it has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallKey {

@@ -17,6 +17,9 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use uuid::Uuid;
 
+pub mod journal;
+
+pub use self::journal::Journal;
 use crate::resilience::dedup::Numbered;
 
 /// A future behind a pointer.
