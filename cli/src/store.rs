@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use witrpc::server::store::redis::{RedisOptions, RedisStore};
+use witrpc::server::store::{RedisOptions, RedisStore};
 use witrpc::server::{ServerBuilder, ServiceBuilder};
 
 use crate::failure::Failure;
@@ -52,10 +52,12 @@ impl StoreArgs {
     /// Marks the durable ones of a service's methods.
     pub(crate) fn mark(&self, service: ServiceBuilder) -> ServiceBuilder {
         let methods = self.durable.iter();
-        methods.into_iter().fold(service, |service, method| match method.as_str() {
-            "*" => service.all_durable(),
-            method => service.durable(method),
-        })
+        methods
+            .into_iter()
+            .fold(service, |service, method| match method.as_str() {
+                "*" => service.all_durable(),
+                method => service.durable(method),
+            })
     }
 
     /// Gives a server its store. Answers are held there as long as in memory.

@@ -12,7 +12,7 @@ use witrpc::client::{Client, RetryPolicy};
 use witrpc::resilience::engine::{Answer, State};
 use witrpc::resilience::reconnect::ReconnectOptions;
 use witrpc::server::Server;
-use witrpc::server::store::redis::{RedisOptions, RedisStore};
+use witrpc::server::store::{RedisOptions, RedisStore};
 use witrpc::{ErrorCode, Outcome, Result};
 use witrpc_chaos::demo::{Demo, ECHO, endpoint};
 use witrpc_chaos::load::{Ledger, Load, Rule, Tally};

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use uuid::Uuid;
 use witrpc::resilience::dedup::Numbered;
-use witrpc::server::store::redis::{RedisOptions, RedisStore};
-use witrpc::server::store::{CallStore, Claim, Fence, StoredCall};
+use witrpc::server::store::{CallStore, Claim, Fence, RedisOptions, RedisStore, StoredCall};
 use witrpc_chaos::redis::{Keeps, Redis};
 use witrpc_chaos::watch;
 

@@ -4,6 +4,7 @@
 //! and all there is of methods that did not ask to be durable. A store is asked only about calls of durable methods, and only about those of which the
 //! memory knows nothing; what it says then is what counts. It never runs a handler and never answers a client.
 
+pub mod journal;
 #[cfg(feature = "redis")]
 pub mod redis;
 
@@ -17,9 +18,9 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-pub mod journal;
-
 pub use self::journal::Journal;
+#[cfg(feature = "redis")]
+pub use self::redis::{RedisOptions, RedisStats, RedisStore};
 use crate::resilience::dedup::Numbered;
 
 /// A future behind a pointer.
