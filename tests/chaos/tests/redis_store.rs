@@ -205,48 +205,60 @@ fn who_meets_a_call_that_runs_elsewhere_waits_for_its_end() {
 }
 
 #[test]
-fn a_call_whose_server_is_gone_is_unknown_and_never_runs_again() {
+fn a_call_whose_lease_has_lapsed_is_unknown_and_never_runs_again() {
     on_redis("lapsed", Keeps::Nothing, async |redis| {
-        let short = RedisOptions {
-            lease: Duration::from_millis(300),
-            ..options(&redis)
-        };
-        let a = Member::join(short.clone()).await;
-        let b = Member::join(short).await;
-        let (gone, slow) = (a.call(1), b.call(2));
-        let fence = a.claims(&gone).await;
-        let slow_fence = b.claims(&slow).await;
-        // Its tasks end with it: nobody renews the lease.
-        a.store.close().await;
-        let begun = Instant::now();
-        assert_eq!(b.begin(&gone).await, Claim::OutcomeUnknown);
-        assert!(
-            begun.elapsed() >= Duration::from_millis(200),
-            "{:?}",
-            begun.elapsed()
+        let (a, b) = (
+            Member::join(options(&redis)).await,
+            Member::join(options(&redis)).await,
         );
-        // It was not gone after all: what it says comes too late.
-        assert!(!a.finishes(&gone, fence, "too late").await);
+        let call = a.call(1);
+        let fence = a.claims(&call).await;
+        // As if nothing had been heard of its server for so long.
+        redis.command(&format!("HSET witrpc:call:ann:{} until 1", call.invocation));
+        assert_eq!(b.begin(&call).await, Claim::OutcomeUnknown);
+        // It lived all the time: what it says comes too late.
+        assert!(!a.finishes(&call, fence, "too late").await);
         assert_eq!(a.store.stats().leases_lost, 1);
         for member in [&a, &b] {
-            assert_eq!(member.begin(&gone).await, Claim::OutcomeUnknown);
+            assert_eq!(member.begin(&call).await, Claim::OutcomeUnknown);
         }
         // Who knows from elsewhere that it was not executed may run it.
         let free = StoredCall {
             not_executed: true,
-            ..gone.clone()
+            ..call.clone()
         };
         b.runs(&free, "after all").await;
-        assert_eq!(a.begin(&gone).await, Claim::Replay("after all".into()));
-        // Another one has run for several times its lease meanwhile, and was renewed.
-        assert!(begun.elapsed() > Duration::from_millis(200));
-        let store = a.store.clone();
+        assert_eq!(a.begin(&call).await, Claim::Replay("after all".into()));
+    });
+}
+
+#[test]
+fn a_lease_is_renewed_while_its_call_runs_and_lapses_with_its_server() {
+    on_redis("leases", Keeps::Nothing, async |redis| {
+        let lease = Duration::from_millis(300);
+        let short = RedisOptions {
+            lease,
+            ..options(&redis)
+        };
+        let (a, b) = (Member::join(short.clone()).await, Member::join(short).await);
+        let (slow, gone) = (a.call(1), a.call(2));
+        let fence = a.claims(&slow).await;
+        let store = b.store.clone();
         let twin = slow.clone();
         let waiting = tokio::spawn(async move { store.begin(&twin).await });
-        tokio::time::sleep(Duration::from_millis(700)).await;
-        assert!(b.finishes(&slow, slow_fence, "slow").await);
+        // What is measured is time itself: several leases long.
+        tokio::time::sleep(lease * 3).await;
+        assert!(a.finishes(&slow, fence, "slow").await);
         let claim = watch::within("the twin", waiting).await.unwrap().unwrap();
         assert_eq!(claim, Claim::Replay("slow".into()));
+        a.claims(&gone).await;
+        a.store.close().await;
+        assert_eq!(b.begin(&gone).await, Claim::OutcomeUnknown);
+        // A store that was closed may be opened again; one that is open may not.
+        assert!(b.store.open().await.is_err());
+        assert!(a.store.begin(&gone).await.is_err());
+        a.store.open().await.unwrap();
+        assert_eq!(a.begin(&gone).await, Claim::OutcomeUnknown);
     });
 }
 

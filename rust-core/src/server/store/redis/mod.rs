@@ -10,11 +10,12 @@ mod leases;
 mod link;
 mod scripts;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use redis::Client;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -124,7 +125,8 @@ pub struct RedisStore {
     options: RedisOptions,
     client: Client,
     keys: Keys,
-    open: OnceLock<Open>,
+    /// While a server uses it.
+    open: Mutex<Option<Open>>,
     leases: Arc<Leases>,
     counters: Arc<Counters>,
 }
@@ -145,7 +147,7 @@ impl Drop for Open {
 /// Until it is known how a claim went, or when nobody wants to know any more, it is to be taken back.
 struct Claiming<'a> {
     store: &'a RedisStore,
-    link: &'a Link,
+    link: Link,
     call: &'a StoredCall,
     token: u64,
     is_open: bool,
@@ -207,7 +209,7 @@ impl RedisStore {
             keys: Keys::new(&options.prefix),
             client,
             options,
-            open: OnceLock::new(),
+            open: Mutex::default(),
             leases: Arc::default(),
             counters: Arc::default(),
         })
@@ -216,7 +218,8 @@ impl RedisStore {
     /// What it has done and does.
     pub fn stats(&self) -> RedisStats {
         let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let link = self.open.get().map(|open| &open.link);
+        let link = self.link().ok();
+        let link = link.as_ref();
         RedisStats {
             connections: link.map_or(0, Link::connected),
             is_connected: link.is_some_and(|link| link.why_down().is_none()),
@@ -230,17 +233,17 @@ impl RedisStore {
         }
     }
 
-    fn link(&self) -> std::result::Result<&Link, StoreError> {
-        let open = self.open.get();
-        open.map(|open| &open.link)
-            .ok_or_else(|| StoreError::new("the store on Redis has not been opened"))
+    fn link(&self) -> std::result::Result<Link, StoreError> {
+        let open = self.open.lock();
+        let link = open.as_ref().map(|open| open.link.clone());
+        link.ok_or_else(|| StoreError::new("the store on Redis is not open"))
     }
 
     async fn connect(&self) -> std::result::Result<Opened, StoreError> {
-        if self.open.get().is_some() {
-            return Err(StoreError::new(
-                "the store on Redis is in use by another server of this process: give each one its own",
-            ));
+        const IN_USE: &str = "the store on Redis is in use by another server of this process: \
+                              give each one its own";
+        if self.open.lock().is_some() {
+            return Err(StoreError::new(IN_USE));
         }
         let link = Link::start(LinkOptions {
             client: self.client.clone(),
@@ -281,11 +284,11 @@ impl RedisStore {
                 tokio::spawn(renewing).abort_handle(),
             ],
         };
-        if self.open.set(open).is_err() {
-            return Err(StoreError::new(
-                "the store on Redis was opened twice at once",
-            ));
+        let mut place = self.open.lock();
+        if place.is_some() {
+            return Err(StoreError::new(IN_USE));
         }
+        *place = Some(open);
         Ok(Opened {
             epoch,
             hold: self.options.hold,
@@ -296,7 +299,7 @@ impl RedisStore {
         let link = self.link()?;
         let mut claiming = Claiming {
             store: self,
-            link,
+            link: link.clone(),
             call,
             token: u64::from_ne_bytes(crate::random::bytes()),
             is_open: true,
@@ -436,15 +439,14 @@ impl CallStore for RedisStore {
     }
 
     fn epoch(&self) -> Option<watch::Receiver<u64>> {
-        self.open.get().map(|open| open.epoch.clone())
+        let open = self.open.lock();
+        open.as_ref().map(|open| open.epoch.clone())
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async {
-            if let Some(open) = self.open.get() {
-                open.tasks.iter().for_each(AbortHandle::abort);
-            }
-        })
+        drop(self.open.lock().take());
+        self.leases.clear();
+        Box::pin(std::future::ready(()))
     }
 }
 
