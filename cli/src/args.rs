@@ -314,6 +314,26 @@ pub(crate) struct ServeArgs {
         help_heading = "De-duplication")]
     pub(crate) dedup_max_answer: usize,
 
+    /// Keep calls in this directory, so that none runs twice even if the server is killed: it is
+    /// made if need be, and is for one server alone
+    #[arg(
+        long,
+        value_name = "DIR",
+        group = "kept",
+        help_heading = "De-duplication"
+    )]
+    pub(crate) journal: Option<PathBuf>,
+
+    /// Keep only calls of these methods [default: all]
+    #[arg(
+        long,
+        value_name = "METHOD,...",
+        value_delimiter = ',',
+        requires = "kept",
+        help_heading = "De-duplication"
+    )]
+    pub(crate) durable: Vec<String>,
+
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 

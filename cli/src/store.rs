@@ -1,29 +1,26 @@
-//! Where `witrpc serve` keeps the calls of durable methods.
+//! The store that several `witrpc serve` share.
 
 use std::time::Duration;
 
 use clap::Args;
+use witrpc::server::ServerBuilder;
 use witrpc::server::store::{RedisOptions, RedisStore};
-use witrpc::server::{ServerBuilder, ServiceBuilder};
 
 use crate::failure::Failure;
 use crate::units;
 
-/// The store, and whose calls it keeps.
+/// The store.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Calls that outlive the process")]
+#[command(next_help_heading = "The shared store")]
 pub(crate) struct StoreArgs {
-    /// Keep the calls of this method (or * for all) in the store; may be given several times
-    #[arg(long, value_name = "METHOD", requires = "redis")]
-    pub(crate) durable: Vec<String>,
-
-    /// The store is a Redis or Valkey that several servers share: redis://[[user]:password@]host[:port][/database]
+    /// Keep calls in a Redis or Valkey that several servers share, so that a call of one is answered
+    /// by another: redis://[[user]:password@]host[:port][/database]
     #[arg(
         long,
         value_name = "URL",
         env = "WITRPC_REDIS",
         hide_env_values = true,
-        requires = "durable"
+        group = "kept"
     )]
     pub(crate) redis: Option<String>,
 
@@ -49,17 +46,6 @@ pub(crate) struct StoreArgs {
 }
 
 impl StoreArgs {
-    /// Marks the durable ones of a service's methods.
-    pub(crate) fn mark(&self, service: ServiceBuilder) -> ServiceBuilder {
-        let methods = self.durable.iter();
-        methods
-            .into_iter()
-            .fold(service, |service, method| match method.as_str() {
-                "*" => service.all_durable(),
-                method => service.durable(method),
-            })
-    }
-
     /// Gives a server its store. Answers are held there as long as in memory.
     pub(crate) fn add_to(
         &self,

@@ -123,6 +123,12 @@ impl Served {
         );
     }
 
+    /// The same with other arguments.
+    pub fn restart_with(&mut self, args: &[&str]) {
+        self.args = args.iter().map(|a| (*a).to_owned()).collect();
+        self.restart();
+    }
+
     /// True if it has ended by itself.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()

@@ -242,14 +242,7 @@ const LEASE: &str = "400ms";
 
 impl Fleet {
     async fn start(redis: &Redis, more: &[&str]) -> Self {
-        let mut args = vec![
-            "--durable",
-            "*",
-            "--redis-lease",
-            LEASE,
-            "--redis-timeout",
-            "1s",
-        ];
+        let mut args = vec!["--redis-lease", LEASE, "--redis-timeout", "1s"];
         let url = redis.url();
         args.extend(["--redis", &url]);
         args.extend(more);
