@@ -240,6 +240,9 @@ struct Fleet {
 
 const LEASE: &str = "400ms";
 
+/// How often a server is killed.
+const KILLS: usize = 25;
+
 impl Fleet {
     async fn start(redis: &Redis, more: &[&str]) -> Self {
         let mut args = vec!["--redis-lease", LEASE, "--redis-timeout", "1s"];
@@ -301,7 +304,7 @@ fn servers_that_are_killed_at_random_cost_no_answer_and_run_nothing_twice() {
         };
         let mut rng = StdRng::seed_from_u64(5);
         let mut fleet = Fleet::start(&redis, &[]).await;
-        for _ in 0..40 {
+        for _ in 0..KILLS {
             fleet.goes_on(rng.random_range(20..200)).await;
             let one = rng.random_range(0..2);
             // Sometimes both are gone for a while.
@@ -313,7 +316,7 @@ fn servers_that_are_killed_at_random_cost_no_answer_and_run_nothing_twice() {
         }
         fleet.goes_on(500).await;
         let tally = fleet.end().await;
-        assert!(tally.answered > 40 * 100, "{tally:?}");
+        assert!(tally.answered > KILLS * 100, "{tally:?}");
         // Those that were running when their server was killed, and no others.
         assert!(tally.unknown < tally.answered / 10, "{tally:?}");
     });
