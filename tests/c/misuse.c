@@ -172,7 +172,7 @@ static void server_functions(void *h) {
 }
 
 static void server_option_functions(void *h) {
-  witrpc_redis_stats redis_stats = {0};
+  witrpc_redis_stats redis_stats = { 0 };
   redis_stats.struct_size = sizeof redis_stats;
   INVALID(witrpc_server_options_add_endpoint(h, "tcp://a:1"));
   INVALID(witrpc_server_options_serve(h, NULL));

@@ -1,11 +1,14 @@
-/* Calls of durable methods, kept in a Redis that two servers share: its URL is in WITRPC_TEST_REDIS. */
+/* Calls of durable methods, kept in a Redis that two servers share (at WITRPC_TEST_REDIS). */
 #include "fixture.h"
 
 static const char *url;
+/* Keys of this run. */
+static char prefix[32];
 static counter destroys = COUNTER_INIT;
 
 /* Starts a server of "Add" and "Hold" with this store; gives the status. */
-static int start(const char *store, const char *durable, witrpc_server **out, witrpc_error **error) {
+static int start(const char *store, const char *durable, witrpc_server **out,
+                 witrpc_error **error) {
   witrpc_implementation *implementation = NULL;
   witrpc_server_options *options = NULL;
   witrpc_implementation_new("Demo.ITest", &implementation, NULL);
@@ -19,7 +22,7 @@ static int start(const char *store, const char *durable, witrpc_server **out, wi
   witrpc_implementation_free(implementation);
   if (store) {
     CHECK(witrpc_server_options_redis(options, store) == WITRPC_OK);
-    CHECK(witrpc_server_options_redis_prefix(options, "c-test:") == WITRPC_OK);
+    CHECK(witrpc_server_options_redis_prefix(options, prefix) == WITRPC_OK);
     CHECK(witrpc_server_options_redis_times(options, 0, 60000, 0, 1000) == WITRPC_OK);
     CHECK(witrpc_server_options_redis_trust(options, 0, true) == WITRPC_OK);
   }
@@ -58,11 +61,11 @@ static witrpc_service *asked_at(witrpc_server *where, witrpc_client **client) {
 }
 
 static void two_servers_execute_a_call_once(void) {
-  witrpc_server *servers[2] = {NULL, NULL};
+  witrpc_server *servers[2] = { NULL, NULL };
   witrpc_client *clients[2];
   witrpc_service *services[2];
   witrpc_call_options *options = NULL;
-  uint8_t id[16] = {7};
+  uint8_t id[16] = { 7 };
   witrpc_call_options_new(&options);
   witrpc_call_options_invocation_id(options, id);
   atomic_store(&executions, 0);
@@ -104,6 +107,7 @@ static void a_server_without_a_store_has_no_figures_of_one(void) {
 
 int main(void) {
   watchdog(120);
+  snprintf(prefix, sizeof prefix, "c-test-%d:", (int)getpid());
   url = getenv("WITRPC_TEST_REDIS");
   RUN(a_server_that_can_not_keep_calls_does_not_start);
   RUN(a_server_without_a_store_has_no_figures_of_one);
@@ -112,5 +116,6 @@ int main(void) {
   } else {
     printf("skipped two_servers_execute_a_call_once: no redis-server and no valkey-server\n");
   }
+  CHECK(witrpc_shutdown(20000) == WITRPC_OK);
   return summary();
 }
