@@ -67,8 +67,8 @@ class ServerOptions(TypedDict, total=False):
     threads: int
     """Most threads for handlers that are plain functions. Default 32."""
     on_connected: Callable[[Connection], Any] | None
-    """Called with each client that was authorised, before any call of it; may be a coroutine function. The place to
-    put it into groups."""
+    """Called with each client that was authorised: the place to put it into groups. A plain function is called before any
+    call of that client; it may also be a coroutine function."""
     on_disconnected: Callable[[Connection], Any] | None
     """Called with each connection that has ended, after ``on_connected`` of it."""
     on_execute: Callable[[str, str, Any], Any] | None
@@ -245,13 +245,18 @@ class Server:
         if validator is not None:
             self._options["validator"] = answering(validator, "the validator of tokens")
         self._callbacks = Callbacks("a server")
-        for name, ended in (("on_connected", False), ("on_disconnected", True)):
-            callback: Any = options.get(name)
-            if callback is not None:
-                self._options[name] = self._connection_callback(name, callback, ended)
-        executed: Any = options.get("on_execute")
-        if executed is not None:
-            self._options["on_execute"] = self._callbacks.wrap(_function("on_execute", executed))
+        on_connected: Any = options.get("on_connected")
+        if on_connected is not None:
+            # A plain function waits for no other callback: it is to run before the first call of the client.
+            plain = not inspect.iscoroutinefunction(on_connected)
+            turns = Callbacks("a server") if plain else self._callbacks
+            self._options["on_connected"] = self._connection_callback("on_connected", on_connected, turns)
+        on_disconnected: Any = options.get("on_disconnected")
+        if on_disconnected is not None:
+            self._options["on_disconnected"] = self._connection_callback("on_disconnected", on_disconnected, self._callbacks)
+        on_execute: Any = options.get("on_execute")
+        if on_execute is not None:
+            self._options["on_execute"] = Callbacks("a server").wrap(_function("on_execute", on_execute))
         self._services = services
         self._threads = options.get("threads", 32)
         self._tracer: Tracer | None = tracer(options.get("tracing", False), "SERVER")
@@ -262,14 +267,16 @@ class Server:
         self._stopped: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def _connection_callback(self, name: str, callback: Any, ended: bool) -> Callable[..., None]:
+    def _connection_callback(self, name: str, callback: Any, turns: Callbacks) -> Callable[..., None]:
         _function(name, callback)
 
         def seen(publisher: _witrpc.Publisher, id: uuid.UUID, peer: str, principal: str, groups: list[str]) -> Any:
             self._publisher = publisher
-            return callback(Connection(publisher, id, peer, principal, groups=groups if ended else None))
+            # Of one that has ended nothing else remembers them.
+            known = groups if name == "on_disconnected" else None
+            return callback(Connection(publisher, id, peer, principal, groups=known))
 
-        return self._callbacks.wrap(seen)
+        return turns.wrap(seen)
 
     async def start(self) -> None:
         """Binds the endpoints and begins to serve."""
@@ -416,6 +423,7 @@ class Server:
         if self._native is None:
             return True
         finished: bool = await self._native.stop(running_bridge(), grace)
+        await self._callbacks.finish()
         for task in list(self._tasks):
             task.cancel()
         if self._executor is not None:
