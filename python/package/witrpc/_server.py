@@ -19,6 +19,7 @@ from . import options as option_classes
 from ._aio import Callbacks, answering
 from ._call import Call, Fault, current, current_call
 from ._client import logger, wrong_with
+from ._durable import Journal, resolver_of
 from ._generics import GenericInfo
 from ._loop import running_bridge
 from ._publish import Audience, Connection, RaisedEvent, raise_event, serves
@@ -50,6 +51,9 @@ class ServerOptions(TypedDict, total=False):
     """Bounds."""
     dedup: Dedup | None
     """Bounds of the memory of calls."""
+    store: Journal | None
+    """Where calls of methods that are :func:`~witrpc.durable` are kept, so that they outlive the process. Default: in
+    memory only."""
     tls: Tls | None
     """The certificate of ``tls://`` and ``wss://``."""
     socket: Socket | None
@@ -239,6 +243,9 @@ class Server:
             if name not in ServerOptions.__annotations__:
                 raise errors._unknown("serve", name, ServerOptions.__annotations__)
         option_classes._checked(options, ServerLimits)
+        store: Any = options.get("store")
+        if store is not None and not isinstance(store, Journal):
+            raise InvalidArgumentError(f'store is {store!r}: write store=witrpc.Journal("directory")')
         self._options: dict[str, Any] = {name: value for name, value in options.items() if name not in _OURS}
         self._options["endpoints"] = [endpoints] if isinstance(endpoints, str) else list(endpoints)
         validator = options.get("validator")
@@ -298,12 +305,25 @@ class Server:
                 info, handlers = _service_of(service)
                 native = info.native
                 served.append((service, info))
-            entries.append((native, [(handler.line, self._answering(handler)) for handler in handlers]))
+            entries.append((native, [self._entry(handler) for handler in handlers]))
+        self._check_store(entries)
         # Before it starts: the first call may be there before we know that it did.
         for service, info in served:
             serves(service, self._publish, info)
         self._native = await _witrpc.Server.start(running_bridge(), self._options, entries)
         self._publisher = self._native.publisher()
+
+    def _entry(self, handler: _Handler) -> tuple[str, Callable[..., None], bool, Callable[..., None] | None]:
+        kept, resolver = resolver_of(handler.function)
+        asked = None if resolver is None else answering(resolver, f"the resolver of {handler.names[1]}")
+        return handler.line, self._answering(handler), kept, asked
+
+    def _check_store(self, entries: list[Any]) -> None:
+        kept = [f"{native.name}/{line}" for native, handlers in entries for line, _, kept, _ in handlers if kept]
+        if kept and self._options.get("store") is None:
+            raise InvalidArgumentError(f"{kept[0]} is durable: say where calls are kept, serve(..., store=witrpc.Journal(...))")
+        if not kept and self._options.get("store") is not None:
+            raise InvalidArgumentError("the server has a store, and none of its methods is durable: mark them, @witrpc.durable")
 
     def _publish(self, native: _witrpc.Contract, line: str, args: tuple[Any, ...], to: Audience | None) -> int:
         return 0 if self._publisher is None else raise_event(self._publisher, native, line, args, to)
