@@ -144,11 +144,18 @@ class _GenericHandler(_Handler):
         super().__init__(line, function, (), names)
         self._generic = generic
         self._schema = schema
+        self._plans: dict[tuple[str, ...], tuple[dict[Any, Any], tuple[Converter, ...]]] = {}
 
     def converted(self, call: Call, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        generic = self._generic
-        types: dict[Any, Any] = dict(zip(generic.variables, map(self._schema.annotation, call.type_arguments), strict=True))
-        return generic.received(types, _converted(generic.arguments(types), args))
+        texts = tuple(call.type_arguments)
+        plan = self._plans.get(texts)
+        if plan is None:
+            types = dict(zip(self._generic.variables, map(self._schema.annotation, texts), strict=True))
+            plan = types, self._generic.arguments(types)
+            # Clients choose the types: they are not to fill the memory.
+            if len(self._plans) < 1024:
+                self._plans[texts] = plan
+        return self._generic.received(plan[0], _converted(plan[1], args))
 
 
 class Handlers:
