@@ -182,7 +182,8 @@ public class CallTests
         await client.ConnectAsync().InTime();
         IPartly proxy = client.GetService<IPartly>();
         Assert.Equal(3, proxy.Plain(3));
-        Assert.Contains("generic", Assert.Throws<NotSupportedException>(() => proxy.Generic(1)).Message);
+        int value = 1;
+        Assert.Contains("ref, out and in", Assert.Throws<NotSupportedException>(() => proxy.ByReference(ref value)).Message);
     }
 
     [Fact]
@@ -217,13 +218,13 @@ public class CallTests
     {
         int Plain(int value);
 
-        T Generic<T>(T value);
+        void ByReference(ref int value);
     }
 #pragma warning restore WITRPC002
 
     private sealed class Partly : IPartly
     {
-        public T Generic<T>(T value) => value;
+        public void ByReference(ref int value) => value++;
 
         public int Plain(int value) => value;
     }

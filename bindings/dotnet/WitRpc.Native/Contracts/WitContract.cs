@@ -54,6 +54,17 @@ public sealed class WitProxyContext(WitService service, WitCallOptions? options)
     /// <returns>The call.</returns>
     public WitCall Call(WitMethod method) => service.Call(method, options);
 
+    /// <summary>Begins a call of a generic method.</summary>
+    /// <param name="method">The method.</param>
+    /// <param name="arguments">Its type arguments.</param>
+    /// <returns>The call.</returns>
+    public WitCall Call(WitGenericMethod method, params Type[] arguments)
+    {
+        (WitMethod closed, string? contractJson) = method.Close(arguments);
+        WitService target = contractJson is null ? service : service.Client.ServiceOf(service.Contract, contractJson);
+        return target.Call(closed, options);
+    }
+
     /// <summary>Makes an event of the proxy.</summary>
     /// <typeparam name="THandler">Type of the event's handlers.</typeparam>
     /// <param name="line">The event's line.</param>

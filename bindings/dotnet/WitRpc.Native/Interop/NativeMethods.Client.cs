@@ -48,6 +48,9 @@ internal static unsafe partial class NativeMethods
     internal static partial int witrpc_client_service(ClientHandle client, string contract, out nint service, out nint error);
 
     [LibraryImport(Library)]
+    internal static partial int witrpc_client_service_of(ClientHandle client, nint contract, out nint service, out nint error);
+
+    [LibraryImport(Library)]
     internal static partial void witrpc_service_free(nint service);
 
     [LibraryImport(Library)]
