@@ -76,6 +76,7 @@ async fn a_probe_of_a_client_without_a_link_fails_at_once() {
         (error.code(), error.outcome()),
         (ErrorCode::Transport, Outcome::NotSent)
     );
+    assert_eq!(error.message(), "not connected: connect the client first");
     drop(server);
 }
 

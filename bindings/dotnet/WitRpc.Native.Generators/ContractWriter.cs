@@ -23,7 +23,7 @@ internal sealed class ContractWriter(INamedTypeSymbol contract, Location place)
     {
         string type = ContractNames.CSharp(contract);
         string name = ContractNames.Line(contract).Replace("global::", "");
-        string id = "C" + new string(name.Select(c => char.IsLetterOrDigit(c) ? c : '_').ToArray()) + "_" + Hash(name);
+        string id = "C" + new string([.. name.Select(c => char.IsLetterOrDigit(c) ? c : '_')]) + "_" + Hash(name);
         foreach (INamedTypeSymbol part in new[] { contract }.Concat(contract.AllInterfaces))
         {
             foreach (ISymbol member in part.GetMembers())

@@ -128,7 +128,10 @@ public class CallTests
         IOther proxy = client.GetService<IOther>();
         Assert.Equal(6, await proxy.TwiceAsync(3));
         await proxy.NothingAsync();
-        Assert.Equal("principal of ann", await proxy.WhoAsync(CancellationToken.None));
+        Assert.StartsWith("principal of ann, untraced, ", await proxy.WhoAsync(CancellationToken.None));
+        var special = new WitCallOptions { TraceContext = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Timeout = TimeSpan.FromSeconds(30) };
+        Assert.Equal($"principal of ann, {special.TraceContext}, True", await client.GetService<IOther>(special).WhoAsync(CancellationToken.None));
+        Assert.Throws<WitRpcException>(() => client.GetService<IOther>(special with { TraceContext = new string('x', 1025) }).Base());
         using var cancel = new CancellationTokenSource();
         Task waiting = proxy.WaitAsync(cancel.Token);
         await other.Waiting.Task.InTime();
@@ -142,6 +145,10 @@ public class CallTests
         Assert.Equal(5, client.GetService<IEcho>().Add(2, 3));
         var e = Assert.Throws<WitRpcException>(() => client.Service(typeof(IOther).FullName!.Replace('/', '+')).Call("string Base(int nope)").With(1).Invoke<string>());
         Assert.Equal(WitErrorCode.BadRequest, e.Code);
+        Assert.Contains("Base", e.Message);
+        Assert.EndsWith($"(called: string Base(int nope) of {typeof(IOther).FullName})", e.Message);
+        e = await Assert.ThrowsAsync<WitRpcException>(() => client.Service("Demo.INobody").Call("int Nope()").InvokeAsync<int>().InTime());
+        Assert.EndsWith("(called: int Nope() of Demo.INobody)", e.Message);
     }
 
     [Fact]
@@ -154,10 +161,10 @@ public class CallTests
         WitService echo = client.Service("Demo.IEcho");
         var e = Assert.Throws<WitRpcException>(() => echo.Call("Add(int, int)").With(1).With("two").Invoke<int>());
         Assert.Equal(WitErrorCode.BadRequest, e.Code);
-        Assert.Contains("argument 2 \"b\" of Add(", e.Message);
+        Assert.Contains("argument 2 \"b\" of Add(System.Int32, System.Int32) can't be read by the server's codec, JSON: ", e.Message);
         e = Assert.Throws<WitRpcException>(() => echo.Call("string Ping()").Invoke<int>());
         Assert.Equal(WitErrorCode.BadResult, e.Code);
-        Assert.Contains("Ping", e.Message);
+        Assert.Contains("the result of string Ping() is no System.Int32 in JSON, which this client is set to", e.Message);
         e = Assert.Throws<WitRpcException>(() => echo.Call("int Add(int a,)").Invoke<int>());
         Assert.Equal(WitErrorCode.InvalidArgument, e.Code);
         Assert.Contains("column 15", e.Message);
@@ -170,6 +177,14 @@ public class CallTests
         Assert.Throws<InvalidOperationException>(() => WitClientBuilder.Build(_ => { }));
         Assert.Throws<WitRpcException>(() => WitClientBuilder.Build(o => o.WithEndpoint("carrier-pigeon://home")));
         Assert.Throws<ArgumentException>(() => WitClientBuilder.Build(o => o.WithTcp("localhost", 1).WithAccessToken("a\0b")));
+        await using (WitClient packed = WitClientBuilder.Build(o => o.WithEndpoint(server.Endpoints[0]).WithMemoryPack()))
+        {
+            e = Assert.Throws<WitRpcException>(() => packed.Service("Demo.IEcho").Call("Ping()").Invoke<string>());
+            Assert.Equal("not connected: connect the client first", e.Message);
+            e = Assert.Throws<WitRpcException>(() => packed.Service("Demo.IEcho").Call("Echo(Demo.Plain)").With(new Unpackable()));
+            Assert.Contains("[MemoryPackable]", e.Message);
+        }
+        Assert.Contains("is no interface", Assert.Throws<InvalidOperationException>(() => Get<EchoService>(client)).Message);
         Assert.Contains("[WitContract]", Assert.Throws<InvalidOperationException>(() => Get<IUnknown>(client)).Message);
     }
 
@@ -206,6 +221,8 @@ public class CallTests
     }
 
     private static T Get<T>(WitClient client) where T : class => client.GetService<T>();
+
+    private sealed class Unpackable;
 
     /// <summary>No code is made for it: it is only named as a type parameter.</summary>
     public interface IUnknown
@@ -289,7 +306,9 @@ public class CallTests
         public async Task<string> WhoAsync(CancellationToken cancellationToken)
         {
             await Task.Yield();
-            return WitServerCall.Current!.Principal;
+            WitServerCall call = WitServerCall.Current!;
+            Assert.Same(call.Server, call.Server);
+            return $"{call.Principal}, {call.TraceContext ?? "untraced"}, {(call.Remaining is { } left ? $"{left > TimeSpan.Zero}" : "no limit told")}";
         }
     }
 }

@@ -121,6 +121,32 @@ public class HealthTests
         await Support.Until(() => server.Statistics.Connections == 0, "the container disposes the client");
     }
 
+    [Theory]
+    [InlineData("Endpoint", "tcp://127.0.0.1:1", "AutoReconect:MaxAttempts", "3", "AutoReconect")]
+    [InlineData("Endpoint", "tcp://127.0.0.1:1", "AutoReconnect:MaxAttempts", "lots", "WitRpc:MainClient:AutoReconnect:MaxAttempts")]
+    [InlineData("Encryption", "true", "Timeout", "00:00:07", "\"WitRpc:MainClient\" has neither Endpoint nor Endpoints")]
+    [InlineData("../Other", "", "../Another", "", "\"WitRpc:MainClient\" is missing")]
+    public async Task ConfigurationThatIsWrongSaysWhere(string key, string value, string otherKey, string otherValue, string text)
+    {
+        string Full(string name) => name.StartsWith("../", StringComparison.Ordinal) ? "WitRpc:" + name[3..] : "WitRpc:MainClient:" + name;
+        IConfiguration configuration = new ConfigurationBuilder().AddInMemoryCollection(new Dictionary<string, string?> { [Full(key)] = value, [Full(otherKey)] = otherValue }).Build();
+        var services = new ServiceCollection();
+        services.AddWitRpcClient("MainClient", configuration.GetSection("WitRpc:MainClient"));
+        await using ServiceProvider provider = services.BuildServiceProvider();
+        Assert.Contains(text, Assert.Throws<InvalidOperationException>(() => provider.GetRequiredKeyedService<WitClient>("MainClient")).Message);
+    }
+
+    [Fact]
+    public async Task AHealthCheckWithoutAnyClientSaysWhatIsMissing()
+    {
+        var services = new ServiceCollection();
+        services.AddLogging().AddHealthChecks().AddWitRpcClient("MainClient");
+        await using ServiceProvider provider = services.BuildServiceProvider();
+        HealthReportEntry entry = (await provider.GetRequiredService<HealthCheckService>().CheckHealthAsync()).Entries.Single().Value;
+        Assert.Equal((HealthStatus.Unhealthy, "MainClient"), (entry.Status, entry.Data["clientName"]));
+        Assert.Contains("services.AddWitRpcClient(\"MainClient\"", entry.Description);
+    }
+
     private static async Task<JsonElement> UntilAsync(HttpClient http, string status)
     {
         JsonElement report = default;

@@ -13,6 +13,15 @@ public abstract class WitCodec
     [EditorBrowsable(EditorBrowsableState.Never)]
     public abstract int NativeNumber { get; }
 
+    /// <summary>For messages: where they are set apart, both ends find out by a value that can't be read.</summary>
+    internal string Name => NativeNumber switch
+    {
+        0 => "JSON",
+        1 => "MemoryPack",
+        2 => "MessagePack",
+        _ => "protobuf-net",
+    };
+
     /// <summary>Encodes a value by its declared type. Never called with null: that is an empty blob for every codec.</summary>
     /// <typeparam name="T">The declared type.</typeparam>
     /// <param name="output">Where the bytes go.</param>

@@ -48,6 +48,9 @@ internal static unsafe partial class NativeMethods
     internal static partial ulong witrpc_request_remaining_ms(nint request);
 
     [LibraryImport(Library)]
+    internal static partial byte* witrpc_request_trace_context(nint request, nuint* size);
+
+    [LibraryImport(Library)]
     internal static partial nuint witrpc_request_argument_count(nint request);
 
     [LibraryImport(Library)]

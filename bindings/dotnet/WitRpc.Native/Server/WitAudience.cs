@@ -79,9 +79,6 @@ public sealed class WitAudience
         nuint clients = 0;
         int status = NativeMethods.witrpc_server_raise_encoded(server.Handle, (int)(to?.kind ?? Kind.All), id, to?.name, contract, line, arguments, (nuint)count, &clients, out nint error);
         WitRpcException.ThrowIfFailed(status, error);
-        if (to is not null)
-        {
-            to.reached += (long)clients;
-        }
+        to?.reached += (long)clients;
     }
 }

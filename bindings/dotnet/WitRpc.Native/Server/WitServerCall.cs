@@ -60,6 +60,17 @@ public sealed unsafe class WitServerCall
     /// <summary>How long the caller still waits; null if it told nothing, as .NET's clients never do, and once the call has been answered.</summary>
     public TimeSpan? Remaining => NativeMethods.witrpc_request_remaining_ms(Volatile.Read(ref request)) is var ms and not NativeMethods.NoTimeout ? TimeSpan.FromMilliseconds(ms) : null;
 
+    /// <summary>What the caller's tracing gave (<see cref="WitCallOptions.TraceContext"/>); null if nothing, as from .NET's clients, and once the call has been answered.</summary>
+    public string? TraceContext
+    {
+        get
+        {
+            nuint size;
+            byte* data = NativeMethods.witrpc_request_trace_context(Volatile.Read(ref request), &size);
+            return data is null ? null : System.Text.Encoding.UTF8.GetString(data, (int)size);
+        }
+    }
+
     /// <summary>
     /// Cancelled, within 50 ms, once all who waited for this call's answer have taken it back or given up. Only libwitrpc clients
     /// say so. What a method gets for its <see cref="System.Threading.CancellationToken"/> parameter.
@@ -147,7 +158,7 @@ public sealed unsafe class WitServerCall
         }
         catch (Exception e)
         {
-            throw new WitArgumentException($"argument {index + 1} \"{name}\" of {line}: {e.Message}");
+            throw new WitArgumentException($"argument {index + 1} \"{name}\" of {line} can't be read by the server's codec, {codec.Name}: {e.Message}");
         }
     }
 
