@@ -15,6 +15,7 @@ mod errors;
 mod event;
 mod options;
 mod process;
+mod publish;
 mod server;
 mod server_options;
 
@@ -45,7 +46,7 @@ fn _witrpc(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<event::EventSource>()?;
     module.add_class::<event::Subscription>()?;
     module.add_class::<server::Server>()?;
-    module.add_class::<server::Publisher>()?;
+    module.add_class::<publish::Publisher>()?;
     module.add_class::<server::CallContext>()?;
     Ok(())
 }

@@ -19,6 +19,7 @@ use crate::contract::Contract;
 use crate::convert::{self, from_value};
 use crate::options::Options;
 use crate::process::{self, Closing, Own, closed};
+use crate::publish::Publisher;
 use crate::{errors, server_options};
 
 struct Inner(Mutex<Option<witrpc::server::Server>>);
@@ -35,6 +36,9 @@ impl Closing for Inner {
 pub(crate) struct Server(Own<Arc<Inner>>);
 
 type Handler = (String, Py<PyAny>);
+
+/// Id, address, principal, events that wait, events that were dropped.
+type Seen<'py> = (Bound<'py, PyAny>, String, String, usize, u64);
 
 fn service(contract: &Contract, handlers: Vec<Handler>, queue: &Arc<Queue>) -> ServiceBuilder {
     let mut service = ServiceBuilder::new(contract.0.clone());
@@ -197,31 +201,22 @@ impl CallContext {
     fn drop_connection(&self) {
         self.0.drop_connection();
     }
-}
 
-/// Raises events; may be used from any thread.
-#[pyclass(frozen, module = "witrpc._witrpc")]
-pub(crate) struct Publisher(Own<witrpc::server::Publisher>);
+    /// What the caller sent along for tracing; `None` if it did not.
+    #[getter]
+    fn trace_context(&self) -> Option<&[u8]> {
+        self.0.trace_context()
+    }
 
-#[pymethods]
-impl Publisher {
-    /// Raises an event of the contract by its name or line.
-    fn raise_event(
-        &self,
-        contract: &Bound<'_, Contract>,
-        event: &str,
-        args: &Bound<'_, PyTuple>,
-    ) -> PyResult<()> {
-        let publisher = self.0.get()?;
-        let contract = &contract.get().0;
-        let found = contract
-            .event(event)
-            .map_err(|e| errors::invalid(format!("event \"{event}\": {e}")))?;
-        let values = convert::arguments(args, found.name(), found.args(), found.types())?;
-        publisher
-            .raise_values(contract.name(), event, &values)
-            .map(drop)
-            .map_err(errors::raise)
+    /// The types that a generic method is called with, in C#.
+    #[getter]
+    fn type_arguments(&self) -> Vec<String> {
+        let types = self.0.type_arguments().iter();
+        types.map(ToString::to_string).collect()
+    }
+
+    fn publisher(&self) -> Publisher {
+        Publisher::new(self.0.publisher().clone())
     }
 }
 
@@ -264,6 +259,21 @@ impl Server {
         self.look(|server| server.clients().iter().map(ToString::to_string).collect())
     }
 
+    /// Id, address, principal, and events that wait or were dropped, of each connection.
+    fn connections<'py>(&self, py: Python<'py>) -> PyResult<Vec<Seen<'py>>> {
+        let connections = self.look(witrpc::server::Server::connections)?;
+        let seen = connections.into_iter().map(|connection| {
+            let id = convert::uuid(py, &connection.id)?;
+            let (peer, principal) = (
+                connection.peer.to_string(),
+                connection.principal.to_string(),
+            );
+            let events = (connection.events_waiting, connection.events_dropped);
+            Ok((id, peer, principal, events.0, events.1))
+        });
+        seen.collect()
+    }
+
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = self
             .look(|server| Some(server.stats()))?
@@ -272,6 +282,8 @@ impl Server {
         dict.set_item("connections", stats.connections)?;
         dict.set_item("running", stats.running)?;
         dict.set_item("executed", stats.executed)?;
+        dict.set_item("events_dropped", stats.events_dropped)?;
+        dict.set_item("slow_clients_closed", stats.slow_clients_closed)?;
         dict.set_item("remembered", stats.dedup.done)?;
         dict.set_item("replayed", stats.dedup.replayed)?;
         dict.set_item("attached", stats.dedup.attached)?;
@@ -283,7 +295,7 @@ impl Server {
     fn publisher(&self) -> PyResult<Publisher> {
         let publisher = self.look(|server| Some(server.publisher()))?;
         let publisher = publisher.ok_or_else(|| errors::raise(closed("server")))?;
-        Ok(Publisher(Own::new(publisher)))
+        Ok(Publisher::new(publisher))
     }
 
     /// Stops in order: a future of whether everything finished in time.

@@ -41,6 +41,9 @@ fn limits(object: &Bound<'_, PyAny>) -> PyResult<ServerLimits> {
         max_clients_per_address: size(object, "max_clients_per_address")?,
         max_strangers_per_address: size(object, "max_strangers_per_address")?,
         max_waiting_bytes: size(object, "max_waiting_bytes")?,
+        max_handshake_bytes: size(object, "max_handshake_bytes")?,
+        min_rate: u32::try_from(size(object, "min_rate")?).unwrap_or(u32::MAX),
+        rate_window: time(object, "rate_window")?.unwrap_or(defaults.rate_window),
         ..defaults
     })
 }
@@ -149,5 +152,5 @@ pub(crate) fn server(options: &Options<'_>, queue: &Arc<Queue>) -> PyResult<Serv
             })));
         });
     }
-    Ok(builder)
+    crate::publish::watch_connections(builder, options, queue)
 }

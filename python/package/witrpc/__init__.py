@@ -18,8 +18,9 @@ import atexit as _atexit
 from . import _witrpc, errors, health, options, sync, types
 from ._aio import AsyncClient, AsyncService, connect
 from ._client import ClientBase, Peer, Stats, client_of, with_options
-from ._server import Call, Fault, Handlers, Server, ServerOptions, current_call, run, serve
-from .contract import Contract, ContractFile, Event, EventStream, Property, Subscription, line, load_contract
+from ._publish import Connection
+from ._server import Call, Fault, Handlers, Server, ServerOptions, ServerStats, current_call, run, serve
+from .contract import Contract, ContractFile, Event, EventStats, EventStream, Property, Subscription, line, load_contract
 from .errors import (
     BadRequestError,
     CallCancelledError,
@@ -98,6 +99,7 @@ __all__ = [
     "ClientBase",
     "ClientOptions",
     "ClosedError",
+    "Connection",
     "Contract",
     "ContractFile",
     "DateTimeOffset",
@@ -105,6 +107,7 @@ __all__ = [
     "EncryptionError",
     "Event",
     "EventQueue",
+    "EventStats",
     "EventStream",
     "Fault",
     "ForkedProcessError",
@@ -133,6 +136,7 @@ __all__ = [
     "Server",
     "ServerLimits",
     "ServerOptions",
+    "ServerStats",
     "Single",
     "Socket",
     "State",

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::connection::Registry;
-use super::dispatch::{Dispatch, DispatchOptions, Trace};
+use super::dispatch::{Dispatch, DispatchOptions, Store, Trace};
 use super::groups::ConnectionContext;
 use super::handler::Execution;
 use super::lookup::Services;
 use super::publish::{EventTypeNames, Hook, Inner, Publisher};
 use super::service::ServiceBuilder;
+use super::store::{CallStore, Journal};
 use super::validator::{Credentials, Validator, Verdict};
 use super::{Server, ServerLimits, Shared};
 use crate::codec::Codec;
@@ -33,11 +34,19 @@ pub struct ServerBuilder {
     transport: TransportOptions,
     tls: Option<TlsServerOptions>,
     dedup: DedupOptions,
+    store: Chosen,
     type_names: EventTypeNames,
     event_queue: EventQueueOptions,
     on_connected: Option<Hook>,
     on_disconnected: Option<Hook>,
     trace: Option<Trace>,
+}
+
+/// Where the calls of durable methods are kept.
+enum Chosen {
+    Memory,
+    Journal(PathBuf),
+    Store(Arc<dyn CallStore>),
 }
 
 impl ServerBuilder {
@@ -52,6 +61,7 @@ impl ServerBuilder {
             transport: TransportOptions::default(),
             tls: None,
             dedup: DedupOptions::default(),
+            store: Chosen::Memory,
             type_names: EventTypeNames::default(),
             event_queue: EventQueueOptions::server(),
             on_connected: None,
@@ -192,6 +202,22 @@ impl ServerBuilder {
         self
     }
 
+    /// Keeps the calls of [durable](ServiceBuilder::durable) methods where they outlive the process. Default: none, and no method may be durable then.
+    ///
+    /// Clients are told the [epoch](super::store::Opened::epoch) of the store, so that they repeat calls also after a restart. Those of methods
+    /// that are not durable end as outcome unknown then, as they do without a store.
+    pub fn store(mut self, store: impl CallStore) -> Self {
+        self.store = Chosen::Store(Arc::new(store));
+        self
+    }
+
+    /// Keeps the calls of [durable](ServiceBuilder::durable) methods in a [journal](super::store::Journal) in this directory, which survives the death
+    /// of the process at any moment. It is bounded as the [memory](Self::dedup) is. Each server needs a directory of its own.
+    pub fn journal(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.store = Chosen::Journal(directory.into());
+        self
+    }
+
     /// How events name the types of their arguments, for .NET clients. Default weak.
     pub fn event_type_names(mut self, form: EventTypeNames) -> Self {
         self.type_names = form;
@@ -258,6 +284,27 @@ impl ServerBuilder {
             file.read().map_err(Error::invalid_argument)?;
         }
         let services = Services::new(self.services)?;
+        let store: Option<Arc<dyn CallStore>> = match self.store {
+            Chosen::Memory => None,
+            Chosen::Journal(path) => Some(Arc::new(Journal::new(path, self.dedup))),
+            Chosen::Store(store) => Some(store),
+        };
+        let store = match (store, services.durable()) {
+            (Some(store), Some(_)) => Some(store),
+            (None, None) => None,
+            (None, Some(method)) => {
+                return Err(Error::invalid_argument(format!(
+                    "{method} of \"{}\" is to be durable, and the server has no store",
+                    method.contract_name()
+                )));
+            }
+            (Some(_), None) => {
+                return Err(Error::invalid_argument(
+                    "the server has a store, and none of its methods is durable: name them with \
+                     ServiceBuilder::durable",
+                ));
+            }
+        };
         let connections = Arc::new(Registry::default());
         let publisher = Publisher::new(Inner {
             connections: connections.clone(),
@@ -267,6 +314,14 @@ impl ServerBuilder {
             on_connected: self.on_connected,
             on_disconnected: self.on_disconnected,
         });
+        let store = match store {
+            None => None,
+            Some(calls) => {
+                let opened = calls.open().await;
+                let opened = opened.map_err(|e| Error::invalid_argument(e.to_string()))?;
+                Some(Store { calls, opened })
+            }
+        };
         let dispatch = Arc::new(Dispatch::new(DispatchOptions {
             services,
             codec: self.codec,
@@ -276,6 +331,7 @@ impl ServerBuilder {
             max_in_flight: self.limits.max_in_flight,
             retry_after: self.limits.retry_after,
             dedup: self.dedup,
+            store,
         }));
         let max_bytes = self.event_queue.max_bytes.min(self.limits.max_unsent_bytes);
         let shared = Arc::new(Shared {
@@ -290,6 +346,10 @@ impl ServerBuilder {
             connections,
             publisher,
         });
-        super::start(endpoints, shared).await
+        let started = super::start(endpoints, shared.clone()).await;
+        if started.is_err() {
+            shared.dispatch.close_store().await;
+        }
+        started
     }
 }

@@ -6,24 +6,26 @@
 use std::collections::hash_map::DefaultHasher;
 use std::future::Future;
 use std::hash::{Hash, Hasher};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use aws_lc_rs::digest;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::cancellation::CancellationToken;
+use super::caught::Caught;
 use super::connection::Connection;
-use super::handler::{CallContext, Execution, Fault, Handler, HandlerFuture};
+use super::durable::{Claimed, DurableCall};
+use super::handler::{CallContext, Execution, Fault, Handler};
 use super::inbox::Arrived;
 use super::lookup::Services;
 use super::publish::Publisher;
+use super::store::{CallStore, Opened, StoredCall};
 use super::validator::{Checked, Credentials, Validator, Verdict};
 use crate::codec::{Codec, CodecError, Value};
 use crate::contract::Method;
@@ -84,10 +86,13 @@ pub(super) struct Dispatch {
     pub(super) trace: Option<Trace>,
     pub(super) publisher: Publisher,
     max_in_flight: usize,
+    max_answer: usize,
     retry_after: Duration,
     memory: Mutex<Memory>,
     origin: Instant,
-    epoch: u64,
+    /// Random at each start.
+    life: u64,
+    store: Option<Store>,
     running: AtomicUsize,
     executed: AtomicU64,
     /// Who can't be told that the server stops is refused.
@@ -95,6 +100,12 @@ pub(super) struct Dispatch {
     /// Everybody is.
     closed: AtomicBool,
     idle: Notify,
+}
+
+/// Where the calls of durable methods are kept.
+pub(super) struct Store {
+    pub(super) calls: Arc<dyn CallStore>,
+    pub(super) opened: Opened,
 }
 
 /// What [`Dispatch`] is made of.
@@ -107,6 +118,7 @@ pub(super) struct DispatchOptions {
     pub(super) max_in_flight: usize,
     pub(super) retry_after: Duration,
     pub(super) dedup: DedupOptions,
+    pub(super) store: Option<Store>,
 }
 
 impl Dispatch {
@@ -118,13 +130,15 @@ impl Dispatch {
             trace: options.trace,
             publisher: options.publisher,
             max_in_flight: options.max_in_flight,
+            max_answer: options.dedup.max_answer,
             retry_after: options.retry_after,
             memory: Mutex::new(Memory {
                 table: Table::new(options.dedup),
                 tokens: Vec::new(),
             }),
             origin: Instant::now(),
-            epoch: u64::from_ne_bytes(crate::random::bytes()),
+            life: u64::from_ne_bytes(crate::random::bytes()),
+            store: options.store,
             running: AtomicUsize::new(0),
             executed: AtomicU64::new(0),
             draining: AtomicBool::new(false),
@@ -139,10 +153,16 @@ impl Dispatch {
 
     /// What a libwitrpc client is told of the memory of calls.
     pub(super) fn reach(&self) -> Option<Reach> {
-        let hold = self.memory.lock().table.options().hold;
+        let mut hold = self.memory.lock().table.options().hold;
+        let (mut epoch, mut life) = (self.life, None);
+        if let Some(store) = &self.store {
+            hold = hold.min(store.opened.hold);
+            (epoch, life) = (store.opened.epoch, Some(self.life));
+        }
         Some(Reach {
-            epoch: self.epoch,
+            epoch,
             hold_ms: u64::try_from(hold.as_millis()).unwrap_or(u64::MAX),
+            life,
         })
     }
 
@@ -171,6 +191,13 @@ impl Dispatch {
         self.draining.load(Ordering::SeqCst)
     }
 
+    /// Lets go of the store. No handler may run any more.
+    pub(super) async fn close_store(&self) {
+        if let Some(store) = &self.store {
+            store.calls.close().await;
+        }
+    }
+
     /// Waits until no handler runs. After [`close`](Self::close) none will begin.
     pub(super) async fn idle(&self) {
         loop {
@@ -184,7 +211,7 @@ impl Dispatch {
 
     /// Handles a request whose token has been checked, but for a check that took too long: refuses
     /// it, answers it from memory, or begins it. Handlers begin in the order in which this is called,
-    /// and go on by themselves.
+    /// those of durable methods once the store has let them; and they go on by themselves.
     pub(super) async fn accept(
         self: Arc<Self>,
         connection: &Arc<Connection>,
@@ -203,7 +230,6 @@ impl Dispatch {
                 return connection.respond(id, &self.refusal(connection, &response));
             }
         };
-        self.executed.fetch_add(1, Ordering::Relaxed);
         connection.call_began();
         let cancellation = call.context.cancellation.clone();
         let mut work = Box::pin(running.run(connection.clone(), call));
@@ -242,7 +268,12 @@ impl Dispatch {
             .flatten()
             .map(|blob| blob.clone().unwrap_or_default())
             .collect();
-        let digest = digest(&found.method, &blobs);
+        let store = self.store.as_ref().filter(|_| found.durable);
+        let lasting = store.map(|_| lasting_digest(&found.method, &blobs));
+        let digest = match &lasting {
+            Some(lasting) => short(lasting),
+            None => digest(&found.method, &blobs),
+        };
         let decoded = match &found.handler {
             Handler::Blobs(_) => found
                 .method
@@ -263,20 +294,46 @@ impl Dispatch {
             true => CancellationToken::of(connection.waiting(arrived.id)),
             false => CancellationToken::default(),
         };
+        let id = CallId {
+            principal: principal.clone(),
+            invocation: request.invocation_id,
+            numbered: numbered(connection, &arrived.fields),
+            repeated: arrived.fields.attempt.is_some_and(|attempt| attempt > 1),
+            // What is durable is known wherever it was.
+            elsewhere: arrived.fields.elsewhere && store.is_none(),
+        };
+        let may_be_repetition =
+            id.numbered.is_none() || id.repeated || arrived.fields.may_have_come;
         let ticket = if request.invocation_id.is_nil() {
             self.check_room(connection, &arrived)?;
             None
         } else {
-            let principal = principal.clone();
-            match self.remember(connection, &arrived, principal, digest, &cancellation)? {
+            match self.remember(connection, &arrived, &id, digest, &cancellation)? {
                 Some(ticket) => Some(ticket),
                 None => return Ok(None),
             }
+        };
+        let durable = match (ticket, store, lasting) {
+            (Some(_), Some(store), Some(digest)) => Some(DurableCall {
+                store: store.calls.clone(),
+                resolver: found.resolver,
+                call: StoredCall {
+                    principal: id.principal,
+                    invocation: id.invocation,
+                    numbered: id.numbered,
+                    repeated: id.repeated,
+                    digest,
+                    not_executed: false,
+                },
+                fence: None,
+            }),
+            _ => None,
         };
         let trace_context = arrived.fields.trace_context.map(Into::into);
         Ok(Some(Call {
             id: arrived.id,
             ticket,
+            durable,
             input,
             handler: found.handler,
             context: CallContext {
@@ -290,6 +347,7 @@ impl Dispatch {
                 cancellation,
                 deadline: arrived.deadline,
                 trace_context,
+                may_be_repetition,
             },
         }))
     }
@@ -332,17 +390,11 @@ impl Dispatch {
         &self,
         connection: &Arc<Connection>,
         arrived: &Arrived,
-        principal: Arc<str>,
+        call: &CallId,
         digest: u64,
         token: &CancellationToken,
     ) -> Result<Option<Ticket>, Fault> {
-        let (id, fields) = (arrived.id, &arrived.fields);
-        let call = CallId {
-            principal,
-            invocation: arrived.request.invocation_id,
-            numbered: numbered(connection, fields),
-            repeated: fields.attempt.is_some_and(|attempt| attempt > 1),
-        };
+        let id = arrived.id;
         let waiter = Waiter {
             connection: Arc::downgrade(connection),
             id,
@@ -351,7 +403,7 @@ impl Dispatch {
         let mut memory = self.memory.lock();
         let Memory { table, tokens } = &mut *memory;
         let now = Time::from_origin(self.origin.elapsed());
-        match table.begin(now, &call, digest, waiter, room.is_ok()) {
+        match table.begin(now, call, digest, waiter, room.is_ok()) {
             Admission::New(ticket) => {
                 if tokens.len() <= ticket.index() {
                     tokens.resize_with(ticket.index() + 1, CancellationToken::default);
@@ -373,11 +425,58 @@ impl Dispatch {
                 Ok(None)
             }
             Admission::OutcomeUnknown => Err(Fault::outcome_unknown()),
-            Admission::Mismatch => Err(Fault::bad_request(
-                "The invocation id belongs to another call: other method, other arguments",
-            )),
+            Admission::Mismatch => Err(Fault::id_is_taken()),
             Admission::NoRoom => room.map(|()| None),
-            Admission::Full => Err(Fault::overloaded("The server can't remember more calls")),
+            Admission::Full => Err(Fault::memory_is_full()),
+        }
+    }
+
+    /// A call has ended: its answer is remembered, then sent to all that wait. `None`: it could not be stored where it must be.
+    fn answer(
+        &self,
+        connection: &Connection,
+        id: Uuid,
+        ticket: Option<Ticket>,
+        answer: Option<&Bytes>,
+    ) {
+        let twins = ticket.map(|ticket| {
+            let now = Time::from_origin(self.origin.elapsed());
+            let mut memory = self.memory.lock();
+            memory.forget_token(ticket);
+            match answer {
+                Some(answer) => memory.table.finish(now, ticket, answer),
+                None => memory.table.finish_unknown(now, ticket),
+            }
+        });
+        let unknown;
+        let answer = match answer {
+            Some(answer) => answer,
+            None => {
+                unknown = encode(&Fault::outcome_unknown().into_response());
+                &unknown
+            }
+        };
+        connection.respond(id, answer);
+        for twin in twins.into_iter().flatten() {
+            if let Some(connection) = twin.connection.upgrade() {
+                connection.respond(twin.id, answer);
+            }
+        }
+    }
+
+    /// The store has the answer of a call that was about to begin.
+    fn recall(&self, connection: &Connection, id: Uuid, ticket: Option<Ticket>, answer: &Bytes) {
+        let twins = ticket.map(|ticket| {
+            let now = Time::from_origin(self.origin.elapsed());
+            let mut memory = self.memory.lock();
+            memory.forget_token(ticket);
+            memory.table.finish(now, ticket, answer)
+        });
+        connection.respond(id, &marked_as_replay(connection, answer));
+        for twin in twins.into_iter().flatten() {
+            if let Some(connection) = twin.connection.upgrade() {
+                connection.respond(twin.id, &marked_as_replay(&connection, answer));
+            }
         }
     }
 
@@ -408,6 +507,7 @@ impl Dispatch {
 struct Call {
     id: Uuid,
     ticket: Option<Ticket>,
+    durable: Option<DurableCall>,
     input: Input,
     handler: Handler,
     context: CallContext,
@@ -429,9 +529,25 @@ impl Running {
         Self(dispatch)
     }
 
-    async fn run(self, connection: Arc<Connection>, call: Call) {
+    async fn run(self, connection: Arc<Connection>, mut call: Call) {
         let ended = Ended(&connection);
         let dispatch = &self.0;
+        if let Some(durable) = &mut call.durable {
+            match durable.claim(&mut call.context, dispatch.codec).await {
+                Claimed::Run => {}
+                Claimed::Answer(answer) => {
+                    dispatch.recall(&connection, call.id, call.ticket, &answer);
+                    return drop(ended);
+                }
+                // What the store knows is asked for anew by the next twin.
+                Claimed::Refused(fault) => {
+                    let response = fault.into_response();
+                    dispatch.give_back(&connection, call.id, call.ticket, &response);
+                    return drop(ended);
+                }
+            }
+        }
+        dispatch.executed.fetch_add(1, Ordering::Relaxed);
         let (id, ticket, method) = (call.id, call.ticket, call.context.method.clone());
         if let Some(trace) = &dispatch.trace {
             trace(Execution {
@@ -469,25 +585,30 @@ impl Running {
             Err(fault) => fault.into_response(),
         };
         if response.status == status::TRANSPORT_ERROR {
+            if let Some(durable) = &call.durable {
+                durable.abandon().await;
+            }
             dispatch.give_back(&connection, id, ticket, &response);
             return drop(ended);
         }
         let answer = encode(&response);
         // Stored before it is sent: a twin that comes in between must not run.
-        let twins = match ticket {
-            Some(ticket) => {
-                let now = Time::from_origin(dispatch.origin.elapsed());
-                let mut memory = dispatch.memory.lock();
-                memory.forget_token(ticket);
-                memory.table.finish(now, ticket, &answer)
-            }
-            None => Vec::new(),
+        let stored = match &call.durable {
+            Some(durable) => durable.finish(&answer, dispatch.max_answer).await,
+            None => Ok(()),
         };
-        connection.respond(id, &answer);
-        for twin in twins {
-            if let Some(connection) = twin.connection.upgrade() {
-                connection.respond(twin.id, &answer);
+        match stored {
+            Ok(()) => dispatch.answer(&connection, id, ticket, Some(&answer)),
+            // Where there is a resolver, later twins ask it.
+            Err(fault)
+                if call
+                    .durable
+                    .is_some_and(|durable| durable.resolver.is_some()) =>
+            {
+                let response = fault.into_response();
+                dispatch.give_back(&connection, id, ticket, &response);
             }
+            Err(_) => dispatch.answer(&connection, id, ticket, None),
         }
         drop(ended);
     }
@@ -510,42 +631,10 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// A handler whose panic is a fault of its call and of nothing else.
-enum Caught<F, T> {
-    Begin(Option<F>),
-    Running(HandlerFuture<T>),
-}
-
-impl<F: FnOnce() -> HandlerFuture<T> + Unpin, T> Caught<F, T> {
-    fn new(begin: F) -> Self {
-        Self::Begin(Some(begin))
-    }
-}
-
-impl<F: FnOnce() -> HandlerFuture<T> + Unpin, T> Future for Caught<F, T> {
-    type Output = Result<T, Fault>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let step = AssertUnwindSafe(|| {
-            if let Self::Begin(begin) = &mut *self
-                && let Some(begin) = begin.take()
-            {
-                *self = Self::Running(begin());
-            }
-            match &mut *self {
-                Self::Running(future) => future.as_mut().poll(cx),
-                Self::Begin(_) => Poll::Pending,
-            }
-        });
-        catch_unwind(step).unwrap_or_else(|panic| {
-            let text = panic
-                .downcast_ref::<&str>()
-                .map(|s| (*s).to_owned())
-                .or_else(|| panic.downcast_ref::<String>().cloned())
-                .unwrap_or_else(|| "no text".to_owned());
-            Poll::Ready(Err(Fault::new(format!("The handler panicked: {text}"))))
-        })
-    }
+/// What of a lasting digest the memory compares.
+fn short(digest: &[u8; 16]) -> u64 {
+    let (first, _) = digest.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
+    u64::from_le_bytes(*first)
 }
 
 fn numbered(connection: &Connection, fields: &Extension) -> Option<Numbered> {
@@ -556,7 +645,7 @@ fn numbered(connection: &Connection, fields: &Extension) -> Option<Numbered> {
     })
 }
 
-/// Stands for a method and its arguments.
+/// Stands for a method and its arguments within one life of a server.
 fn digest(method: &Method, blobs: &[Bytes]) -> u64 {
     let mut hasher = DefaultHasher::new();
     match method.method_id() {
@@ -567,7 +656,24 @@ fn digest(method: &Method, blobs: &[Bytes]) -> u64 {
     hasher.finish()
 }
 
-fn encode(response: &Response) -> Bytes {
+/// Stands for them in every process and release.
+fn lasting_digest(method: &Method, blobs: &[Bytes]) -> [u8; 16] {
+    let mut hasher = digest::Context::new(&digest::SHA256);
+    hasher.update(&method.contract_id().to_le_bytes());
+    hasher.update(&method.method_id().to_le_bytes());
+    if method.method_id() == 0 {
+        hasher.update(method.to_string().as_bytes());
+    }
+    for blob in blobs {
+        hasher.update(&(blob.len() as u64).to_le_bytes());
+        hasher.update(blob);
+    }
+    let mut short = [0; 16];
+    short.copy_from_slice(&hasher.finish().as_ref()[..16]);
+    short
+}
+
+pub(super) fn encode(response: &Response) -> Bytes {
     let mut out = Vec::with_capacity(32 + response.data.as_ref().map_or(0, Bytes::len));
     response.encode(&mut out);
     out.into()

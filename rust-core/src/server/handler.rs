@@ -30,6 +30,7 @@ pub struct CallContext {
     pub(super) cancellation: CancellationToken,
     pub(super) deadline: Option<Instant>,
     pub(super) trace_context: Option<Arc<[u8]>>,
+    pub(super) may_be_repetition: bool,
 }
 
 impl CallContext {
@@ -46,6 +47,13 @@ impl CallContext {
     /// Stable over the attempts of one call; nil from a client that switched de-duplication off.
     pub fn invocation_id(&self) -> Uuid {
         self.invocation_id
+    }
+
+    /// False only if nothing of this call can have been executed before: it is the first attempt of a libwitrpc client. Of a call whose client does
+    /// not number it (a .NET client, an id of the caller's own) that can't be told. A call of which the server knows that it was begun before does
+    /// not get this far, unless a [resolver](super::Resolution::NotExecuted) has said that it was not executed.
+    pub fn may_be_repetition(&self) -> bool {
+        self.may_be_repetition
     }
 
     /// Who calls, as the token validator said.
@@ -202,6 +210,16 @@ impl Fault {
 
     pub(super) fn outcome_unknown() -> Self {
         Self::with_status(status::INTERNAL_SERVER_ERROR, OUTCOME_UNKNOWN_TEXT, None)
+    }
+
+    pub(super) fn id_is_taken() -> Self {
+        Self::bad_request(
+            "The invocation id belongs to another call: other method, other arguments",
+        )
+    }
+
+    pub(super) fn memory_is_full() -> Self {
+        Self::overloaded("The server can't remember more calls")
     }
 
     /// The handler refuses for now, and has done nothing yet (status 503). That is not remembered:

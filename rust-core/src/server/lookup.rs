@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use super::durable::Resolver;
 use super::handler::{Fault, Handler};
 use super::service::{Registered, ServiceBuilder};
 use crate::contract::{Contract, Method, Type, may_be, select};
@@ -27,6 +28,20 @@ pub(super) struct Found {
     /// With its type arguments, if it has any.
     pub(super) method: Method,
     pub(super) handler: Handler,
+    /// Its calls are kept in the store.
+    pub(super) durable: bool,
+    pub(super) resolver: Option<Resolver>,
+}
+
+impl Found {
+    fn new(method: Method, registered: &Registered) -> Self {
+        Self {
+            method,
+            handler: registered.handler.clone(),
+            durable: registered.durable,
+            resolver: registered.resolver.clone(),
+        }
+    }
 }
 
 impl Services {
@@ -61,6 +76,8 @@ impl Services {
                     handler: Handler::Blobs(Arc::new(|_, _| {
                         Box::pin(std::future::ready(Ok(None)))
                     })),
+                    durable: false,
+                    resolver: None,
                 }));
             }
             for registered in &methods {
@@ -90,6 +107,12 @@ impl Services {
         }
     }
 
+    /// A method that is durable, if there is one.
+    pub(super) fn durable(&self) -> Option<&Method> {
+        let mut all = self.methods.iter().flatten();
+        all.find(|r| r.durable).map(|r| &r.method)
+    }
+
     pub(super) fn contracts(&self) -> &[Contract] {
         &self.contracts
     }
@@ -102,10 +125,7 @@ impl Services {
             && request.method_id != 0
             && found.method.params().len() == count
         {
-            return Ok(Found {
-                method: found.method.clone(),
-                handler: found.handler.clone(),
-            });
+            return Ok(Found::new(found.method.clone(), found));
         }
         let name = request.method_name.as_deref().unwrap_or_default();
         self.find_by_name(name, request).ok_or_else(|| {
@@ -141,10 +161,7 @@ impl Services {
             let (params, generics) = (params.read(contract)?, generics.read(contract)?);
             let all = methods.iter().map(|r| &r.method);
             let (index, method) = select(all, name, &params, &generics)?;
-            Some(Found {
-                method,
-                handler: methods[index].handler.clone(),
-            })
+            Some(Found::new(method, &methods[index]))
         })
     }
 }

@@ -7,8 +7,10 @@
 mod addresses;
 mod builder;
 mod cancellation;
+mod caught;
 mod connection;
 mod dispatch;
+mod durable;
 mod groups;
 mod handler;
 mod inbox;
@@ -17,6 +19,7 @@ mod lookup;
 mod outbound;
 mod publish;
 mod service;
+pub mod store;
 mod validator;
 mod watch;
 
@@ -28,6 +31,7 @@ pub use self::cancellation::CancellationToken;
 use self::connection::Registry;
 use self::dispatch::Dispatch;
 pub use self::dispatch::ServerStats;
+pub use self::durable::Resolution;
 pub use self::groups::{ConnectionContext, ConnectionInfo, Groups};
 pub use self::handler::{CallContext, Execution, Fault};
 use self::listener::Listener;
@@ -202,6 +206,7 @@ impl Server {
             dispatch.close();
             dispatch.idle().await;
             connections.close_all().await;
+            dispatch.close_store().await;
         };
         tokio::time::timeout(limit, finished).await.is_ok()
     }

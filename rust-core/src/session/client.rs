@@ -54,6 +54,10 @@ pub struct Call<'a> {
     pub first_unfinished: u64,
     /// Which attempt it is, where an earlier one may have arrived and the call must not run twice.
     pub attempt: Option<u32>,
+    /// An earlier attempt may have been executed in another life of the server.
+    pub elsewhere: bool,
+    /// An earlier attempt may have arrived, and the call may run twice.
+    pub may_have_come: bool,
     /// Time until its caller gives up.
     pub remaining: Option<Duration>,
     /// What the handler's tracing is told, at most
@@ -218,6 +222,8 @@ impl ClientSession {
             call_number: number,
             first_unfinished: number.map(|_| call.first_unfinished),
             attempt: call.attempt.filter(|_| numbered),
+            elsewhere: call.elsewhere && numbered,
+            may_have_come: call.may_have_come && numbered,
             remaining_ms: call.remaining.filter(|_| explained).map(milliseconds),
             trace_context: call.trace_context.filter(|_| explained).map(Into::into),
             ..Extension::default()

@@ -54,9 +54,13 @@ pub const MAX_TRACE_CONTEXT: usize = 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
     /// Random at each start of a server that forgets when it stops.
+    /// Otherwise the same for all lives of the server, or all servers, that share a store.
     pub epoch: u64,
     /// How long an answer is held after the call ended, in ms.
     pub hold_ms: u64,
+    /// Random at each start of a server whose epoch outlasts it: what it does not keep in its store
+    /// it knows for this life only. `None` where the epoch says that.
+    pub life: Option<u64>,
 }
 
 /// The fields of an extension. Each message fills those that belong to it.
@@ -75,6 +79,10 @@ pub struct Extension {
     /// Request: which attempt this is, where an earlier one may have arrived and the call must not
     /// run twice.
     pub attempt: Option<u32>,
+    /// Request: an earlier attempt may have been executed in another [life](Reach::life).
+    pub elsewhere: bool,
+    /// Request: an earlier attempt may have arrived, and the call may run twice.
+    pub may_have_come: bool,
     /// Response: the stored answer of an earlier attempt.
     pub replayed: bool,
     /// Response: refused for load before anything ran; worth another try after so many ms.
@@ -107,6 +115,9 @@ mod tag {
     pub(super) const PATIENCE: u8 = 11;
     pub(super) const CANCELS: u8 = 12;
     pub(super) const PING: u8 = 13;
+    pub(super) const LIFE: u8 = 14;
+    pub(super) const ELSEWHERE: u8 = 15;
+    pub(super) const MAY_HAVE_COME: u8 = 16;
 }
 
 impl Extension {
@@ -131,11 +142,14 @@ impl Extension {
         if let Some(id) = self.client_id {
             field(out, tag::CLIENT_ID, id.as_bytes());
         }
-        if let Some(Reach { epoch, hold_ms }) = self.reach {
+        if let Some(reach) = self.reach {
             let mut value = [0; 16];
-            value[..8].copy_from_slice(&epoch.to_le_bytes());
-            value[8..].copy_from_slice(&hold_ms.to_le_bytes());
+            value[..8].copy_from_slice(&reach.epoch.to_le_bytes());
+            value[8..].copy_from_slice(&reach.hold_ms.to_le_bytes());
             field(out, tag::REACH, &value);
+            if let Some(life) = reach.life {
+                field(out, tag::LIFE, &life.to_le_bytes());
+            }
         }
         if let Some(number) = self.call_number {
             field(out, tag::CALL_NUMBER, &number.to_le_bytes());
@@ -145,6 +159,12 @@ impl Extension {
         }
         if let Some(attempt) = self.attempt {
             field(out, tag::ATTEMPT, &attempt.to_le_bytes());
+        }
+        if self.elsewhere {
+            field(out, tag::ELSEWHERE, &[]);
+        }
+        if self.may_have_come {
+            field(out, tag::MAY_HAVE_COME, &[]);
         }
         if self.replayed {
             field(out, tag::REPLAYED, &[]);
@@ -177,7 +197,7 @@ impl Extension {
     /// version, damaged bytes.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes.strip_prefix(&MAGIC)?;
-        let mut extension = Self::default();
+        let (mut extension, mut life) = (Self::default(), None);
         while let Some((&tag, after)) = rest.split_first() {
             let (length, after) = after.split_first_chunk::<2>()?;
             let (value, after) =
@@ -194,8 +214,12 @@ impl Extension {
                     extension.reach = Some(Reach {
                         epoch: u64::from_le_bytes(*epoch),
                         hold_ms: u64::from_le_bytes(hold.try_into().ok()?),
+                        life: None,
                     });
                 }
+                tag::LIFE => life = Some(u64::from_le_bytes(value.try_into().ok()?)),
+                tag::ELSEWHERE => extension.elsewhere = true,
+                tag::MAY_HAVE_COME => extension.may_have_come = true,
                 tag::CALL_NUMBER => {
                     extension.call_number = Some(u64::from_le_bytes(value.try_into().ok()?));
                 }
@@ -222,6 +246,9 @@ impl Extension {
                 _ => {}
             }
         }
+        if let Some(reach) = &mut extension.reach {
+            reach.life = life;
+        }
         Some(extension)
     }
 }
@@ -237,10 +264,13 @@ mod tests {
             reach: Some(Reach {
                 epoch: 9,
                 hold_ms: 600_000,
+                life: Some(12),
             }),
             call_number: Some(3),
             first_unfinished: Some(2),
             attempt: Some(4),
+            elsewhere: true,
+            may_have_come: true,
             replayed: true,
             retry_after_ms: Some(250),
             remaining_ms: Some(30_000),

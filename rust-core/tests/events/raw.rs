@@ -98,6 +98,8 @@ impl RawClient {
             number: None,
             first_unfinished: 0,
             attempt: None,
+            elsewhere: false,
+            may_have_come: false,
             remaining: None,
             trace_context: None,
         };

@@ -174,6 +174,8 @@ fn to_our_client(name: &str, codec: Codec) {
                 number: Some(1),
                 first_unfinished: 1,
                 attempt: Some(1),
+                elsewhere: true,
+                may_have_come: true,
                 remaining: Some(std::time::Duration::from_secs(30)),
                 trace_context: Some(b"trace"),
             },

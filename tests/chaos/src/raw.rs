@@ -75,6 +75,7 @@ impl Drop for RawServer {
 pub const REACH: Reach = Reach {
     epoch: 1,
     hold_ms: 600_000,
+    life: None,
 };
 
 /// The server's end of one connection.
@@ -279,6 +280,8 @@ impl RawClient {
                 number: None,
                 first_unfinished: 0,
                 attempt: None,
+                elsewhere: false,
+                may_have_come: false,
                 remaining,
                 trace_context: None,
             },

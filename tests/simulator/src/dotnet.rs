@@ -71,6 +71,7 @@ impl World {
                 invocation: request.invocation_id,
                 numbered: None,
                 repeated: false,
+                elsewhere: false,
             },
             digest: 0,
             argument,

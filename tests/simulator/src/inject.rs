@@ -135,6 +135,7 @@ impl World {
                 invocation: self.dice.id(),
                 numbered: None,
                 repeated: false,
+                elsewhere: false,
             };
             self.begin(
                 None,

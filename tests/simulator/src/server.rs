@@ -283,6 +283,7 @@ impl World {
                 let reach = Some(Reach {
                     epoch: self.server.epoch,
                     hold_ms: self.plan.server.dedup.hold.as_millis() as u64,
+                    life: None,
                 });
                 let Some(end) = &mut self.ends[connection] else {
                     return;
@@ -357,6 +358,7 @@ impl World {
                 first_unfinished,
             }),
             repeated: fields.attempt.is_some_and(|attempt| attempt > 1),
+            elsewhere: false,
         };
         let cause = self.cause(connection);
         let remaining = fields.remaining_ms.map(u64::from);

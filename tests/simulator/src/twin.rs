@@ -126,6 +126,8 @@ impl World {
                             number: numbers.map(|(number, _)| number),
                             first_unfinished: numbers.map_or(0, |(_, first)| first),
                             attempt: (it.way == Twins::Repeated).then_some(2),
+                            elsewhere: false,
+                            may_have_come: false,
                             remaining: None,
                             trace_context: None,
                         },

@@ -9,6 +9,7 @@ use hashbrown::{Equivalent, HashMap};
 use slab::Slab;
 use uuid::Uuid;
 
+use super::Remembered;
 use crate::mutant::{Mutant, planted};
 use crate::time::Time;
 
@@ -18,6 +19,7 @@ const MAX_RANGES: usize = 32;
 
 #[derive(Debug)]
 struct Client {
+    id: Uuid,
     mark: u64,
     seen: Time,
     /// Records of this client by number.
@@ -142,6 +144,7 @@ impl Clients {
             return None;
         }
         let slot = self.clients.insert(Client {
+            id: client,
             mark: 0,
             seen: now,
             records: BTreeMap::new(),
@@ -193,6 +196,47 @@ impl Clients {
     pub(super) fn began(&mut self, slot: ClientSlot, number: u64) {
         let client = &mut self.clients[slot.0];
         client.unknown_below = client.unknown_below.min(number);
+    }
+
+    pub(super) fn has_lost_track(&self) -> bool {
+        self.has_lost_track
+    }
+
+    pub(super) fn lose_track(&mut self) {
+        self.has_lost_track = true;
+    }
+
+    /// The id of a client and its mark.
+    pub(super) fn named(&self, slot: ClientSlot) -> Option<(Uuid, u64)> {
+        let client = self.clients.get(slot.0)?;
+        Some((client.id, client.mark))
+    }
+
+    pub(super) fn remembered(&self, all: &mut Vec<Remembered>) {
+        all.extend(self.slots.iter().map(|(key, slot)| {
+            let client = &self.clients[*slot];
+            Remembered::Client {
+                principal: key.principal.clone(),
+                client: key.client,
+                mark: client.mark,
+                unknown_below: client.unknown_below,
+                forgotten: client.forgotten.0.iter().map(|(a, b)| (*a, *b)).collect(),
+            }
+        }));
+    }
+
+    /// What another table knew of a client.
+    pub(super) fn recall(
+        &mut self,
+        slot: ClientSlot,
+        mark: u64,
+        unknown_below: u64,
+        forgotten: &[(u64, u64)],
+    ) {
+        let client = &mut self.clients[slot.0];
+        client.mark = mark;
+        client.unknown_below = unknown_below;
+        client.forgotten = Ranges(forgotten.iter().copied().collect());
     }
 
     pub(super) fn mark(&self, slot: ClientSlot) -> u64 {

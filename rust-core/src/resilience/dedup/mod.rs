@@ -20,6 +20,7 @@
 
 mod clients;
 mod records;
+mod remembered;
 #[doc(hidden)]
 pub mod states;
 mod tombstones;
@@ -32,6 +33,7 @@ use uuid::Uuid;
 
 use self::clients::{ClientSlot, Clients};
 use self::records::{Record, Records, State};
+pub use self::remembered::Remembered;
 use self::tombstones::Tombstones;
 use crate::mutant::{Mutant, planted};
 use crate::time::Time;
@@ -80,7 +82,7 @@ pub struct Numbered {
 }
 
 /// Who calls, and which call it is.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallId {
     /// Who the caller is, as the token validator said.
     pub principal: Arc<str>,
@@ -90,6 +92,9 @@ pub struct CallId {
     pub numbered: Option<Numbered>,
     /// The client says that an earlier attempt may have arrived, and that it must not run twice.
     pub repeated: bool,
+    /// An earlier attempt may have been executed where this table can't know of it: without a record
+    /// here the outcome is unknown.
+    pub elsewhere: bool,
 }
 
 /// A running call's place in the table.
@@ -268,11 +273,7 @@ impl<W> Table<W> {
     /// Enters a call that an earlier life of the server has executed, or may have: with its answer,
     /// or without one if its outcome is unknown. It is held as if it had ended now.
     pub fn restore(&mut self, now: Time, call: &CallId, digest: u64, answer: Option<Bytes>) {
-        if self.records.len() >= self.options.max_records {
-            self.evict_oldest();
-        }
-        let numbered = self.follow(now, call);
-        let ticket = self.enter(call, numbered, digest);
+        let ticket = self.reenter(now, call, digest);
         self.end(now, ticket, answer);
     }
 
@@ -345,6 +346,7 @@ impl<W> Table<W> {
             None => call.repeated && call.numbered.is_some(),
         };
         by_number
+            || call.elsewhere
             || self.tombstones.contains(&call.principal, call.invocation)
             || call.repeated && now < self.tombstones.incomplete_until()
     }

@@ -108,6 +108,16 @@ impl<W> Records<W> {
         Some(&mut self.entries[ticket].record)
     }
 
+    pub(super) fn get(&self, ticket: usize) -> &Record<W> {
+        &self.entries[ticket].record
+    }
+
+    /// Calls that have ended, the first one first.
+    pub(super) fn ended(&self) -> impl Iterator<Item = &Record<W>> {
+        std::iter::successors(self.oldest, |ticket| self.entries[*ticket].newer)
+            .map(|ticket| &self.entries[ticket].record)
+    }
+
     pub(super) fn get_mut(&mut self, ticket: usize) -> &mut Record<W> {
         &mut self.entries[ticket].record
     }

@@ -10,6 +10,7 @@ fn call(principal: &str, id: u128) -> CallId {
         invocation: Uuid::from_u128(id),
         numbered: None,
         repeated: false,
+        elsewhere: false,
     }
 }
 
@@ -555,4 +556,25 @@ fn every_row_of_the_state_machine_is_what_the_table_does() {
         assert_eq!(happens(row.from, row.event), (row.reply, row.to), "{row:?}");
         assert_eq!(states::transition(row.from, row.event), Some(row));
     }
+}
+
+#[test]
+fn a_call_that_may_have_run_elsewhere_is_unknown_unless_it_is_known_here() {
+    let elsewhere = |call: CallId| CallId {
+        elsewhere: true,
+        ..repeated(call)
+    };
+    let mut table = table(|_| {});
+    let ticket = run(&mut table, at(0), &numbered(1, 1));
+    let mut begin = |call: &CallId| table.begin(at(1), call, 1, 0, true);
+    assert_eq!(begin(&elsewhere(numbered(1, 1))), Admission::Attached);
+    assert_eq!(begin(&elsewhere(numbered(2, 1))), Admission::OutcomeUnknown);
+    assert_eq!(begin(&elsewhere(call("p", 3))), Admission::OutcomeUnknown);
+    // It was only told so: it has not run here.
+    assert!(matches!(begin(&numbered(2, 1)), Admission::New(_)));
+    table.finish(at(2), ticket, &answer("a"));
+    assert_eq!(
+        table.begin(at(3), &elsewhere(numbered(1, 1)), 1, 0, true),
+        Admission::Replay(answer("a"))
+    );
 }

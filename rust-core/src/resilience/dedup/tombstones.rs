@@ -34,6 +34,16 @@ impl Tombstones {
         self.incomplete_until
     }
 
+    /// Until this moment a call may have been evicted of which nothing is known here.
+    pub(super) fn is_incomplete(&mut self, until: Time) {
+        self.incomplete_until = self.incomplete_until.max(until);
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = (Arc<str>, Uuid)> {
+        let all = self.order.iter();
+        all.map(|(_, principal, invocation)| (principal.clone(), *invocation))
+    }
+
     pub(super) fn len(&self) -> usize {
         self.order.len()
     }

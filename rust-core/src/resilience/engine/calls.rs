@@ -49,6 +49,8 @@ struct Attempt {
     requests: u64,
     /// The server's epoch, if it told one.
     epoch: Option<u64>,
+    /// Which life of it, if its epoch outlasts that.
+    life: Option<u64>,
 }
 
 /// Attempts that ended without an answer: the server may have executed the call.
@@ -58,6 +60,8 @@ struct Unsettled {
     first: Attempt,
     /// They went to servers that do not share a memory.
     scattered: bool,
+    /// They went to more than one life of the servers that do.
+    has_many_lives: bool,
 }
 
 #[derive(Debug)]
@@ -112,6 +116,15 @@ impl<T> Entry<T> {
         must.then_some(self.attempts)
     }
 
+    /// An earlier attempt may have been executed by a process that is not the one at the end of this
+    /// link, and of which that knows only what is in their store.
+    fn was_elsewhere(&self, life: Option<u64>) -> bool {
+        let Some(unsettled) = &self.unsettled else {
+            return false;
+        };
+        life.is_some() && (unsettled.has_many_lives || unsettled.first.life != life)
+    }
+
     /// Forgets an attempt that is no longer unanswered.
     fn forget(&mut self, slot: Slot) {
         self.late.retain(|(_, serial)| *serial != slot.serial);
@@ -135,9 +148,15 @@ impl<T> Entry<T> {
             None => Unsettled {
                 first: attempt,
                 scattered: false,
+                has_many_lives: false,
             },
-            Some(Unsettled { first, scattered }) => Unsettled {
+            Some(Unsettled {
                 first,
+                scattered,
+                has_many_lives,
+            }) => Unsettled {
+                first,
+                has_many_lives: has_many_lives || first.life != attempt.life,
                 scattered: scattered
                     || (first.link != attempt.link
                         && (first.epoch.is_none() || first.epoch != attempt.epoch)),
@@ -147,7 +166,10 @@ impl<T> Entry<T> {
 
     /// True if sending the call on this link can't execute it a second time, or may.
     fn may_be_sent_on(&self, now: Time, link: &Ready) -> bool {
-        let Some(Unsettled { first, scattered }) = self.unsettled else {
+        let Some(Unsettled {
+            first, scattered, ..
+        }) = self.unsettled
+        else {
             return true;
         };
         match (self.spec.repeat, link.session.peer().reach) {
@@ -340,6 +362,8 @@ impl<T> Engine<T> {
         let limit = self.options.attempt_timeout;
         let deadline = limit.map_or(Time::NEVER, |limit| now + limit);
         let until = entry.until(deadline);
+        let reach = ready.session.peer().reach;
+        let life = reach.and_then(|reach| reach.life);
         let frame_end = ready.session.request(
             Slot {
                 index: index as u32,
@@ -355,6 +379,8 @@ impl<T> Engine<T> {
                 number: entry.is_numbered().then_some(entry.id_number),
                 first_unfinished,
                 attempt: entry.repetition(),
+                elsewhere: entry.was_elsewhere(life),
+                may_have_come: entry.spec.repeat == Repeat::Idempotent && entry.unsettled.is_some(),
                 remaining: (until != Time::NEVER).then(|| until.since(now)),
                 trace_context: entry.spec.trace_context.as_deref(),
             },
@@ -368,7 +394,8 @@ impl<T> Engine<T> {
             deadline,
             link: ready.id,
             requests: ready.requests,
-            epoch: ready.session.peer().reach.map(|reach| reach.epoch),
+            epoch: reach.map(|reach| reach.epoch),
+            life,
         };
         self.in_flight += 1;
         self.set_stage(index, Stage::InFlight(attempt));

@@ -24,6 +24,7 @@ use crate::wire::{Arguments, Response, frame, status};
 const REACH: Reach = Reach {
     epoch: 7,
     hold_ms: 600_000,
+    life: None,
 };
 
 /// A client engine, the server end of its present connection, and what came of it.

@@ -1,6 +1,7 @@
 //! Where a deduplicated call may be repeated.
 
 use super::*;
+use crate::wire::extension::Extension;
 
 #[test]
 fn a_deduplicated_call_is_repeated_where_the_server_remembers_it() {
@@ -281,4 +282,58 @@ fn a_late_fault_under_an_id_of_the_callers_own_stands() {
         (ErrorCode::Remote, Outcome::Answered)
     );
     assert_eq!(world.received.len(), 1);
+}
+
+/// What the last request said of earlier attempts: the attempt's number, whether one may have been executed in another life of the server, and
+/// whether it may run twice.
+fn stated(world: &World) -> (Option<u32>, bool, bool) {
+    let request = world.received.last().unwrap();
+    let fields = Extension::decode(request.extension.as_deref().unwrap()).unwrap();
+    (fields.attempt, fields.elsewhere, fields.may_have_come)
+}
+
+#[test]
+fn a_server_whose_epoch_outlasts_it_is_told_what_another_life_may_have_executed() {
+    let life = |life| {
+        Some(Reach {
+            life: Some(life),
+            ..REACH
+        })
+    };
+    let mut world = World::connected(resilient);
+    world.reach = life(1);
+    world.lose();
+    world.sleep();
+    world.accept();
+    world.deduplicated(1);
+    assert_eq!(stated(&world), (None, false, false));
+    let mut again = |reach: u64| {
+        let (before, links) = (world.received.len(), world.opened.len());
+        world.lose();
+        while world.opened.len() == links {
+            world.sleep();
+        }
+        world.reach = life(reach);
+        world.accept();
+        while world.received.len() == before {
+            world.sleep();
+        }
+        stated(&world)
+    };
+    assert_eq!(again(1), (Some(2), false, false));
+    assert_eq!(again(2), (Some(3), true, false));
+    // It was the last one, but may have been the first.
+    assert_eq!(again(2), (Some(4), true, false));
+}
+
+#[test]
+fn a_repetition_that_may_run_twice_says_so() {
+    let mut world = World::connected(resilient);
+    world.idempotent(1);
+    assert_eq!(stated(&world), (None, false, false));
+    world.lose();
+    world.sleep();
+    world.sleep();
+    world.accept();
+    assert_eq!(stated(&world), (None, false, true));
 }
