@@ -37,6 +37,12 @@ internal sealed class WitClientFactory : IWitClientFactory, IAsyncDisposable, ID
 
     internal IEnumerable<string> AutoConnected => registrations.Where(r => Array.TrueForAll(r.Value, x => x.AutoConnect)).Select(r => r.Key);
 
+    /// <summary>Those of these clients that were made; a client whose options are wrong never is.</summary>
+    internal IEnumerable<WitClient> Made(IEnumerable<string> names) => names
+        .Select(name => clients.GetValueOrDefault(name))
+        .Where(client => client is { IsValueCreated: true })
+        .Select(client => client!.Value);
+
     public WitClient GetClient(string name)
     {
         ArgumentNullException.ThrowIfNull(name);

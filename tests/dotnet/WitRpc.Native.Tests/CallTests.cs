@@ -1,4 +1,5 @@
 using Demo;
+using Timestamp = Google.Protobuf.WellKnownTypes.Timestamp;
 
 namespace WitRpc.Native.Tests;
 
@@ -28,6 +29,47 @@ public class CallTests
         IEcho echo = client.GetService<IEcho>();
         await Conversation.CallEverythingAsync(echo, format, isOwn: true);
         await Conversation.RaiseEverythingAsync(echo, format);
+    }
+
+    [Fact]
+    public async Task GoogleProtobufSendsMessagesAsTheirBytesAndAllElseAsJson()
+    {
+        var service = new Messages();
+        await using WitServer server = WitServerBuilder.Build(o => Local(o).WithService<IMessages>(service).WithGoogleProtobuf());
+        await server.StartAsync();
+        await using WitClient client = WitClientBuilder.Build(o => o.WithEndpoint(server.Endpoints[0]).WithGoogleProtobuf());
+        await client.ConnectAsync().InTime();
+        IMessages proxy = client.GetService<IMessages>();
+        var raised = new TaskCompletionSource<Timestamp>(TaskCreationOptions.RunContinuationsAsynchronously);
+        proxy.Moved += t => raised.TrySetResult(t);
+        Assert.Equal(new Timestamp { Seconds = 7, Nanos = 9 }, proxy.Later(new Timestamp { Seconds = 5, Nanos = 9 }, 2));
+        Assert.Equal(7, (await raised.Task.InTime()).Seconds);
+        Assert.Null(proxy.Later(null, 2));
+        var e = Assert.Throws<WitRpcException>(() => client.Service(typeof(IMessages).FullName!).Call("Later(Google.Protobuf.WellKnownTypes.Timestamp, int)").With("text").With(2).Invoke<Timestamp>());
+        Assert.Contains("can't be read by the server's codec, Google.Protobuf", e.Message);
+    }
+
+    public interface IMessages
+    {
+        event Action<Timestamp> Moved;
+
+        Timestamp? Later(Timestamp? time, int seconds);
+    }
+
+    private sealed class Messages : IMessages
+    {
+        public event Action<Timestamp>? Moved;
+
+        public Timestamp? Later(Timestamp? time, int seconds)
+        {
+            if (time is null)
+            {
+                return null;
+            }
+            var later = new Timestamp { Seconds = time.Seconds + seconds, Nanos = time.Nanos };
+            Moved?.Invoke(later);
+            return later;
+        }
     }
 
     [Fact]

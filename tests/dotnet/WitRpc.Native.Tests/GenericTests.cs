@@ -51,6 +51,27 @@ public class GenericTests
     }
 
     [Fact]
+    public async Task MethodsAreFoundByNameAndWithStrongNamesOfTypes()
+    {
+        await using WitServer server = WitServerBuilder.Build(o => o.WithEndpoint("tcp://127.0.0.1:0").WithService<IDerived>(new Derived()));
+        await server.StartAsync();
+        await using WitClient byId = WitClientBuilder.Build(o => o.WithEndpoint(server.Endpoints[0]));
+        await byId.ConnectAsync().InTime();
+        Assert.Equal(WitErrorCode.BadRequest, Assert.Throws<WitRpcException>(() => byId.GetService<IRoot>().Root(1)).Code);
+        foreach (WitMethodLookup lookup in (WitMethodLookup[])[WitMethodLookup.IdOrName, WitMethodLookup.Name])
+        {
+            await using WitClient client = WitClientBuilder.Build(o =>
+            {
+                o.WithEndpoint(server.Endpoints[0]);
+                (o.MethodLookup, o.StrongTypeNames) = (lookup, lookup == WitMethodLookup.Name);
+            });
+            await client.ConnectAsync().InTime();
+            Assert.Equal(2, client.GetService<IRoot>().Root(1));
+            Assert.Equal(Color.Green, client.GetService<IDerived>().Same(Color.Green));
+        }
+    }
+
+    [Fact]
     public void NamesOfTypesAreThoseOfTheLibrary()
     {
         Assert.Equal("System.Collections.Generic.Dictionary<System.String, System.Nullable<System.Int32>[][,]>", TypeNames.Line(typeof(Dictionary<string, int?[][,]>)));
@@ -86,6 +107,24 @@ public class GenericTests
 
         [WitTypeArguments(typeof(Guid))]
         ValueTask ForgetAsync<T>(T value) where T : struct;
+    }
+
+    public interface IRoot
+    {
+        int Root(int value);
+    }
+
+    public interface IDerived : IRoot
+    {
+        [WitTypeArguments(typeof(Color))]
+        T Same<T>(T value);
+    }
+
+    private sealed class Derived : IDerived
+    {
+        public int Root(int value) => value + 1;
+
+        public T Same<T>(T value) => value;
     }
 
     public sealed class Outer<T>

@@ -5,6 +5,7 @@ using Microsoft.Extensions.Configuration;
 using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Diagnostics.HealthChecks;
 using Microsoft.Extensions.Hosting;
+using Microsoft.Extensions.Logging;
 using WitRpc.Native.DependencyInjection;
 
 namespace WitRpc.Native.Tests;
@@ -134,6 +135,19 @@ public class HealthTests
         services.AddWitRpcClient("MainClient", configuration.GetSection("WitRpc:MainClient"));
         await using ServiceProvider provider = services.BuildServiceProvider();
         Assert.Contains(text, Assert.Throws<InvalidOperationException>(() => provider.GetRequiredKeyedService<WitClient>("MainClient")).Message);
+    }
+
+    [Fact]
+    public async Task AHostWithAClientWhoseOptionsAreWrongSaysSoAndRuns()
+    {
+        var logger = new MemoryLogger();
+        HostApplicationBuilder builder = Host.CreateEmptyApplicationBuilder(null);
+        builder.Logging.Services.AddSingleton<ILoggerProvider>(new MemoryLoggerProvider(logger));
+        builder.Services.AddWitRpcClient("MainClient", builder.Configuration.GetSection("WitRpc:MainClient"));
+        using IHost host = builder.Build();
+        await host.StartAsync().InTime();
+        await Support.Until(() => logger.Lines.Any(l => l.Level == LogLevel.Error && l.Error?.Message.Contains("\"WitRpc:MainClient\" is missing") == true), "it is said");
+        await host.StopAsync().InTime();
     }
 
     [Fact]

@@ -19,8 +19,14 @@ public abstract class WitCodec
         0 => "JSON",
         1 => "MemoryPack",
         2 => "MessagePack",
-        _ => "protobuf-net",
+        3 => "protobuf-net",
+        _ => "Google.Protobuf",
     };
+
+    /// <summary>System.Text.Json, for codecs that stand on it.</summary>
+    /// <param name="resolver">Knows the types: needed in AOT programs for all but scalars.</param>
+    /// <returns>The codec.</returns>
+    public static WitCodec Json(System.Text.Json.Serialization.Metadata.IJsonTypeInfoResolver? resolver = null) => new JsonCodec(resolver);
 
     /// <summary>Encodes a value by its declared type. Never called with null: that is an empty blob for every codec.</summary>
     /// <typeparam name="T">The declared type.</typeparam>
