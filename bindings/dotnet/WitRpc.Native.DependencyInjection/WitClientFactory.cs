@@ -21,17 +21,12 @@ public interface IWitClientFactory
 internal sealed record WitClientRegistration(string Name, Action<IServiceProvider, WitClientBuilderOptions>? Configure, bool AutoConnect);
 
 /// <summary>Makes clients, once each, and disposes them.</summary>
-internal sealed class WitClientFactory : IWitClientFactory, IAsyncDisposable, IDisposable
+internal sealed class WitClientFactory(IServiceProvider services, IEnumerable<WitClientRegistration> registered) : IWitClientFactory, IAsyncDisposable, IDisposable
 {
-    private readonly IServiceProvider services;
-    private readonly FrozenDictionary<string, WitClientRegistration[]> registrations;
+    private readonly FrozenDictionary<string, WitClientRegistration[]> registrations = registered
+        .GroupBy(r => r.Name, StringComparer.Ordinal)
+        .ToFrozenDictionary(g => g.Key, g => g.ToArray(), StringComparer.Ordinal);
     private readonly ConcurrentDictionary<string, Lazy<WitClient>> clients = new(StringComparer.Ordinal);
-
-    public WitClientFactory(IServiceProvider services, IEnumerable<WitClientRegistration> registrations)
-    {
-        this.services = services;
-        this.registrations = registrations.GroupBy(r => r.Name, StringComparer.Ordinal).ToFrozenDictionary(g => g.Key, g => g.ToArray(), StringComparer.Ordinal);
-    }
 
     public IReadOnlyCollection<string> Names => registrations.Keys;
 

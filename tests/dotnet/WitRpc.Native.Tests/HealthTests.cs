@@ -129,7 +129,7 @@ public class HealthTests
     [InlineData("../Other", "", "../Another", "", "\"WitRpc:MainClient\" is missing")]
     public async Task ConfigurationThatIsWrongSaysWhere(string key, string value, string otherKey, string otherValue, string text)
     {
-        string Full(string name) => name.StartsWith("../", StringComparison.Ordinal) ? "WitRpc:" + name[3..] : "WitRpc:MainClient:" + name;
+        static string Full(string name) => name.StartsWith("../", StringComparison.Ordinal) ? "WitRpc:" + name[3..] : "WitRpc:MainClient:" + name;
         IConfiguration configuration = new ConfigurationBuilder().AddInMemoryCollection(new Dictionary<string, string?> { [Full(key)] = value, [Full(otherKey)] = otherValue }).Build();
         var services = new ServiceCollection();
         services.AddWitRpcClient("MainClient", configuration.GetSection("WitRpc:MainClient"));

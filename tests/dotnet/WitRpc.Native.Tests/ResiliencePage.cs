@@ -1,4 +1,4 @@
-#pragma warning disable CS1717, IDE0079
+#pragma warning disable CS1717, IDE0039, IDE0079
 using Microsoft.Extensions.DependencyInjection;
 using WitRpc.Native;
 
