@@ -4,6 +4,7 @@ use std::ffi::c_char;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use witrpc_core::server::store::RedisStore;
 use witrpc_core::server::{Publisher, Server};
 
 use crate::buffer::{BufferObject, witrpc_buffer};
@@ -54,6 +55,7 @@ pub(crate) struct ServerObject {
     pub(crate) publisher: Publisher,
     endpoints: Vec<String>,
     presence: Arc<Presence>,
+    pub(crate) store: Option<Arc<RedisStore>>,
 }
 
 impl Object for ServerObject {
@@ -86,19 +88,20 @@ pub unsafe extern "C" fn witrpc_server_start(
             let options = handle::get::<ServerOptionsObject>(options)?;
             let presence = Arc::<Presence>::default();
             let start = options.start(presence.clone());
-            let server = library::wait_for_server(start)??;
+            let (server, store) = library::wait_for_server(start)??;
             let object = ServerObject {
                 publisher: server.publisher(),
                 endpoints: server.endpoints().iter().map(ToString::to_string).collect(),
                 server: Mutex::new(Some(server)),
                 presence,
+                store,
             };
             guard::give(out, object)
         }) as i32
     }
 }
 
-unsafe fn with(
+pub(crate) unsafe fn with(
     server: *const witrpc_server,
     error: *mut *mut witrpc_error,
     f: impl FnOnce(&ServerObject) -> Result<(), Failure>,
