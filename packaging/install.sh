@@ -60,7 +60,7 @@ for example in $(git_files examples/c examples/cpp); do
   [ -x "$example" ] && mode=755
   put $mode "$example" "$root/share/witrpc/$example"
 done
-for text in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/{c,cpp,named-clients,method-lines,values,endpoints,resilience,security,versions}.md; do
+for text in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/{c,cpp,named-clients,method-lines,values,endpoints,events,exactly-once,resilience,security,versions}.md; do
   put 644 "$text" "$root/share/doc/witrpc/$(basename "$text")"
 done
 # The reference, if it has been made (`make reference`).
