@@ -2446,8 +2446,8 @@ int32_t witrpc_implementation_durable(struct witrpc_implementation *implementati
 /**
  * Keeps the calls of durable methods in a Redis or Valkey that several servers share, so that a call that one of them executed and
  * could not answer is answered by another, and none runs twice. `url` is
- * "redis://[[user]:password@]host[:port][/database]" or "redis+unix:///path/of/socket", NUL-terminated: one Redis (6.2 or
- * later) that holds all keys, no Redis Cluster, no replica, no TLS. witrpc_server_start connects, and fails with
+ * "redis://[[user]:password@]host[:port][/database]" "rediss://..." over TLS, or "redis+unix:///path/of/socket", NUL-terminated: one Redis (6.2 or
+ * later) that holds all keys, no Redis Cluster, no replica. witrpc_server_start connects, and fails with
  * WITRPC_INVALID_ARGUMENT if it can't; later the connection is made anew as often as needed, and calls of durable
  * methods are refused (503, they did not run) meanwhile.
  *
@@ -2457,8 +2457,15 @@ int32_t witrpc_server_options_redis(struct witrpc_server_options *options,
                                     const char *url);
 
 /**
+ * Which authorities the certificate of a Redis at "rediss://" must come from, as the text of a PEM file (size in bytes). Default: those of
+ * the system. WITRPC_INVALID_ARGUMENT without witrpc_server_options_redis before it, as with the following ones.
+ */
+int32_t witrpc_server_options_redis_authorities(struct witrpc_server_options *options,
+                                                const char *authorities,
+                                                size_t authorities_size);
+
+/**
  * What the names of all keys in Redis begin with, NUL-terminated; another one for each fleet of servers. Default "witrpc:".
- * WITRPC_INVALID_ARGUMENT without witrpc_server_options_redis before it, as with the following ones.
  */
 int32_t witrpc_server_options_redis_prefix(struct witrpc_server_options *options,
                                            const char *prefix);

@@ -87,8 +87,8 @@ pub unsafe extern "C" fn witrpc_implementation_durable(
 
 /// Keeps the calls of durable methods in a Redis or Valkey that several servers share, so that a call that one of them executed and
 /// could not answer is answered by another, and none runs twice. `url` is
-/// "redis://[[user]:password@]host[:port][/database]" or "redis+unix:///path/of/socket", NUL-terminated: one Redis (6.2 or
-/// later) that holds all keys, no Redis Cluster, no replica, no TLS. witrpc_server_start connects, and fails with
+/// "redis://[[user]:password@]host[:port][/database]" "rediss://..." over TLS, or "redis+unix:///path/of/socket", NUL-terminated: one Redis (6.2 or
+/// later) that holds all keys, no Redis Cluster, no replica. witrpc_server_start connects, and fails with
 /// WITRPC_INVALID_ARGUMENT if it can't; later the connection is made anew as often as needed, and calls of durable
 /// methods are refused (503, they did not run) meanwhile.
 ///
@@ -118,8 +118,23 @@ fn change_redis(
     })
 }
 
+/// Which authorities the certificate of a Redis at "rediss://" must come from, as the text of a PEM file (size in bytes). Default: those of
+/// the system. WITRPC_INVALID_ARGUMENT without witrpc_server_options_redis before it, as with the following ones.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_server_options_redis_authorities(
+    options: *mut witrpc_server_options,
+    authorities: *const c_char,
+    authorities_size: usize,
+) -> i32 {
+    change_redis(options, |redis| {
+        // SAFETY: the header demands a valid pointer.
+        let pem = unsafe { text::bytes(authorities.cast(), authorities_size) }?;
+        redis.tls.authorities = Some(pem.to_vec());
+        Ok(())
+    })
+}
+
 /// What the names of all keys in Redis begin with, NUL-terminated; another one for each fleet of servers. Default "witrpc:".
-/// WITRPC_INVALID_ARGUMENT without witrpc_server_options_redis before it, as with the following ones.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn witrpc_server_options_redis_prefix(
     options: *mut witrpc_server_options,

@@ -205,6 +205,7 @@ static void server_option_functions(void *h) {
   INVALID(witrpc_server_options_dedup(h, 1, 1, 1, 1));
   INVALID(witrpc_server_options_redis(h, "redis://127.0.0.1:1"));
   INVALID(witrpc_server_options_redis_prefix(h, "p:"));
+  INVALID(witrpc_server_options_redis_authorities(h, "x", 1));
   INVALID(witrpc_server_options_redis_times(h, 1, 1, 1, 1));
   INVALID(witrpc_server_options_redis_trust(h, 1, true));
   INVALID(witrpc_implementation_durable(h, NULL, NULL));
@@ -473,6 +474,7 @@ static void missing_arguments(void) {
   witrpc_server_options_new("tcp://127.0.0.1:0", &server_options, NULL);
   WRONG(witrpc_server_options_add_endpoint(server_options, NULL));
   WRONG(witrpc_server_options_redis_prefix(server_options, "p:"));
+  WRONG(witrpc_server_options_redis_authorities(server_options, "x", 1));
   WRONG(witrpc_server_options_redis_trust(server_options, 0, false));
   WRONG(witrpc_server_options_redis(server_options, NULL));
   WRONG(witrpc_server_options_redis(server_options, BAD_TEXT));

@@ -582,6 +582,35 @@ fn a_redis_that_is_no_good_is_refused_with_the_reason() {
 }
 
 #[test]
+fn a_redis_may_be_reached_over_tls() {
+    on_redis("TLS", Keeps::Nothing, async |redis| {
+        let Some(url) = redis.listen_with_tls() else {
+            return watch::skip("the store over TLS", "this Redis was built without TLS");
+        };
+        let mut trusting = RedisOptions {
+            url: url.clone(),
+            ..options(&redis)
+        };
+        let ca = concat!(env!("CARGO_MANIFEST_DIR"), "/../certs/ca.pem");
+        trusting.tls.authorities = Some(std::fs::read(ca).unwrap());
+        let (a, b) = (
+            Member::join(trusting).await,
+            Member::join(options(&redis)).await,
+        );
+        a.runs(&a.call(1), "sealed").await;
+        assert_eq!(b.begin(&b.call(1)).await, Claim::Replay("sealed".into()));
+        // Who does not know the authority is not taken in.
+        let strange = RedisOptions {
+            url,
+            timeout: Duration::from_millis(500),
+            ..options(&redis)
+        };
+        let error = RedisStore::new(strange).unwrap().open().await.unwrap_err();
+        assert!(error.to_string().contains("certificate"), "{error}");
+    });
+}
+
+#[test]
 fn a_full_redis_begins_nothing() {
     on_redis("full", Keeps::Nothing, async |redis| {
         let a = Member::join(options(&redis)).await;
