@@ -407,6 +407,43 @@ typedef int32_t witrpc_type_names;
 #endif // __cplusplus
 
 /**
+ * Whom an event goes to.
+ */
+enum witrpc_audience
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * All clients that are connected and authorised.
+   */
+  WITRPC_TO_ALL = 0,
+  /**
+   * One connection.
+   */
+  WITRPC_TO_CONNECTION = 1,
+  /**
+   * All clients but one connection.
+   */
+  WITRPC_TO_OTHERS = 2,
+  /**
+   * The connections that are in a group now.
+   */
+  WITRPC_TO_GROUP = 3,
+  /**
+   * All connections of one principal, as the token validator named it at the handshake.
+   */
+  WITRPC_TO_PRINCIPAL = 4,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum witrpc_audience witrpc_audience;
+#else
+typedef int32_t witrpc_audience;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
  * Bytes that the library made: a result as JSON text, or an encoded one. Owned by whoever got it;
  * free it with witrpc_buffer_free. Buffers that a callback is given are borrowed until it returns;
  * witrpc_buffer_retain keeps one for longer, without a copy.
@@ -1641,14 +1678,20 @@ int32_t witrpc_request_reply_encoded(struct witrpc_request *request,
                                      struct witrpc_error **error);
 
 /**
- * As witrpc_server_raise with `count` arguments that are encoded by the server's codec; an empty
- * one is null.
+ * As witrpc_server_raise with `count` arguments that are encoded by the server's codec (an empty
+ * one is null), to an audience (witrpc_audience): `connection` is the 16 bytes of the id of the
+ * connection that it names, `name` (NUL-terminated) the group or principal; either is ignored where
+ * the audience has none. `*clients` (may be NULL) is how many connections were meant; 0 is no error.
  */
 int32_t witrpc_server_raise_encoded(const struct witrpc_server *server,
+                                    int32_t audience,
+                                    const uint8_t *connection,
+                                    const char *name,
                                     const char *contract,
                                     const char *event,
                                     const struct witrpc_bytes *arguments,
                                     size_t count,
+                                    size_t *clients,
                                     struct witrpc_error **error);
 
 /**

@@ -159,8 +159,8 @@ static void server_functions(void *h) {
   INVALID(witrpc_server_start(h, &none, NULL));
   INVALID(witrpc_server_endpoint(h, 0, &text));
   INVALID(witrpc_server_raise(h, "C", "E", "[]", NULL));
-  INVALID(witrpc_server_raise_encoded(h, "C", "E", NULL, 0, NULL));
   const uint8_t *id = (const uint8_t *)"0123456789abcdef";
+  INVALID(witrpc_server_raise_encoded(h, WITRPC_TO_GROUP, id, "G", "C", "E", NULL, 0, NULL, NULL));
   INVALID(witrpc_server_raise_to_connection(h, id, "C", "E", "[]", NULL, NULL));
   INVALID(witrpc_server_raise_to_group(h, "G", "C", "E", "[]", NULL, NULL));
   INVALID(witrpc_server_raise_to_principal(h, "P", "C", "E", "[]", NULL, NULL));
@@ -492,7 +492,9 @@ static void missing_arguments(void) {
   WRONG(witrpc_server_options_on_execute(server_options, NULL, NULL, NULL));
   WRONG(witrpc_server_endpoint(server, 99, NULL));
   WRONG(witrpc_server_raise(server, NULL, NULL, NULL, NULL));
-  WRONG(witrpc_server_raise_encoded(server, "Demo.ITest", "event Action E", NULL, 1, NULL));
+  for (int audience = -1; audience <= 5; audience++)
+    WRONG(witrpc_server_raise_encoded(server, audience, NULL, NULL, "Demo.ITest", "event Action E",
+                                      NULL, audience == WITRPC_TO_ALL, NULL, NULL));
   WRONG(witrpc_server_stats_get(server, NULL));
   WRONG(witrpc_server_raise_to_connection(server, NULL, "Demo.ITest", "event Action E", "[]", NULL,
                                           NULL));
