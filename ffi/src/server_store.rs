@@ -106,6 +106,21 @@ pub unsafe extern "C" fn witrpc_server_options_redis(
     })
 }
 
+/// As witrpc_server_options_redis with `size` bytes of URL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_server_options_redis_n(
+    options: *mut witrpc_server_options,
+    url: *const c_char,
+    size: usize,
+) -> i32 {
+    change(options, |o| {
+        // SAFETY: the header demands that many bytes.
+        let url = unsafe { text::sized(url, size, "url") }?;
+        o.redis = Some(RedisOptions::new(url));
+        Ok(())
+    })
+}
+
 /// The options of the store, which witrpc_server_options_redis must have made.
 fn change_redis(
     options: *mut witrpc_server_options,
@@ -143,6 +158,20 @@ pub unsafe extern "C" fn witrpc_server_options_redis_prefix(
     change_redis(options, |redis| {
         // SAFETY: the header demands a valid pointer.
         redis.prefix = unsafe { text::terminated(prefix, "prefix") }?.to_owned();
+        Ok(())
+    })
+}
+
+/// As witrpc_server_options_redis_prefix with `size` bytes of text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_server_options_redis_prefix_n(
+    options: *mut witrpc_server_options,
+    prefix: *const c_char,
+    size: usize,
+) -> i32 {
+    change_redis(options, |redis| {
+        // SAFETY: the header demands that many bytes.
+        redis.prefix = unsafe { text::sized(prefix, size, "prefix") }?.to_owned();
         Ok(())
     })
 }

@@ -204,6 +204,8 @@ static void server_option_functions(void *h) {
   INVALID(witrpc_server_options_min_rate(h, 1, 1));
   INVALID(witrpc_server_options_dedup(h, 1, 1, 1, 1));
   INVALID(witrpc_server_options_redis(h, "redis://127.0.0.1:1"));
+  INVALID(witrpc_server_options_redis_n(h, "redis://h", 9));
+  INVALID(witrpc_server_options_redis_prefix_n(h, "p:", 2));
   INVALID(witrpc_server_options_redis_prefix(h, "p:"));
   INVALID(witrpc_server_options_redis_authorities(h, "x", 1));
   INVALID(witrpc_server_options_redis_times(h, 1, 1, 1, 1));
@@ -477,6 +479,8 @@ static void missing_arguments(void) {
   WRONG(witrpc_server_options_redis_authorities(server_options, "x", 1));
   WRONG(witrpc_server_options_redis_trust(server_options, 0, false));
   WRONG(witrpc_server_options_redis(server_options, NULL));
+  WRONG(witrpc_server_options_redis_n(server_options, NULL, 1));
+  WRONG(witrpc_server_options_redis_prefix_n(server_options, "p:", 2));
   WRONG(witrpc_server_options_redis(server_options, BAD_TEXT));
   WRONG(witrpc_implementation_durable(implementation, BAD_TEXT, NULL));
   WRONG(witrpc_server_options_token(server_options, NULL));

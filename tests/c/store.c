@@ -34,13 +34,13 @@ static int start(const char *store, const char *durable, witrpc_server **out,
 static void a_server_that_can_not_keep_calls_does_not_start(void) {
   witrpc_server *none = NULL;
   witrpc_error *error = NULL;
-  CHECK(start(NULL, NULL, &none, &error) == WITRPC_INVALID_ARGUMENT);
+  CHECK(start(NULL, "Add", &none, &error) == WITRPC_INVALID_ARGUMENT);
   CHECK(contains(witrpc_error_message(error), "no store"));
   witrpc_error_free(error), error = NULL;
-  CHECK(start("redis://127.0.0.1:1", NULL, &none, &error) == WITRPC_INVALID_ARGUMENT);
+  CHECK(start("redis://127.0.0.1:1", "Add", &none, &error) == WITRPC_INVALID_ARGUMENT);
   CHECK(contains(witrpc_error_message(error), "Redis"));
   witrpc_error_free(error), error = NULL;
-  CHECK(start("http://127.0.0.1:1", NULL, &none, &error) == WITRPC_INVALID_ARGUMENT);
+  CHECK(start("http://127.0.0.1:1", "Add", &none, &error) == WITRPC_INVALID_ARGUMENT);
   CHECK(contains(witrpc_error_message(error), "URL"));
   witrpc_error_free(error), error = NULL;
   CHECK(start("redis://127.0.0.1:1", "Nothing", &none, &error) == WITRPC_INVALID_ARGUMENT);

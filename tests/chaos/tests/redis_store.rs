@@ -190,6 +190,12 @@ fn who_meets_a_call_that_runs_elsewhere_waits_for_its_end() {
             "{claim:?}"
         );
 
+        // So is a numbered one.
+        let call = a.numbered(50, 1);
+        let fence = a.claims(&call).await;
+        a.store.abandon(&call, fence).await.unwrap();
+        b.runs(&again(&call), "at last").await;
+
         // One whose server says nothing more, of a wait that nobody waits for any more: no trace.
         let waited = Instant::now();
         let call = a.call(3);
@@ -227,7 +233,10 @@ fn a_call_whose_lease_has_lapsed_is_unknown_and_never_runs_again() {
             not_executed: true,
             ..call.clone()
         };
-        b.runs(&free, "after all").await;
+        let other_fence = b.claims(&free).await;
+        assert!(!a.finishes(&call, fence, "too late again").await);
+        a.store.abandon(&call, fence).await.unwrap();
+        assert!(b.finishes(&free, other_fence, "after all").await);
         assert_eq!(a.begin(&call).await, Claim::Replay("after all".into()));
     });
 }
