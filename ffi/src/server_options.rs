@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
 use std::future::Future;
-
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,11 +22,12 @@ use witrpc_core::{Error, Result as CoreResult};
 use crate::callback::{UserData, witrpc_destroy};
 use crate::client_options::limit;
 use crate::contract::{ContractObject, witrpc_contract};
+use crate::durable::Durable;
 use crate::error::witrpc_error;
 use crate::event_options::ServerEvents;
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
-use crate::request::{Answer, Arguments, Reply, RequestObject, witrpc_request};
+use crate::request::{Answer, Arguments, NO_ANSWER, Reply, RequestObject, witrpc_request};
 use crate::server_security::Access;
 use crate::server_tls::ServerTls;
 use crate::status::witrpc_status;
@@ -58,7 +59,7 @@ pub type witrpc_on_execute = Option<
 >;
 
 #[derive(Clone)]
-struct Handler {
+pub(crate) struct Handler {
     line: String,
     function: unsafe extern "C" fn(*mut c_void, *mut witrpc_request),
     user_data: Arc<UserData>,
@@ -70,9 +71,10 @@ struct Handler {
 pub(crate) struct Implementation {
     contract: Contract,
     handlers: Vec<Handler>,
+    pub(crate) durable: Vec<Durable>,
 }
 
-pub(crate) struct ImplementationObject(Mutex<Implementation>);
+pub(crate) struct ImplementationObject(pub(crate) Mutex<Implementation>);
 
 impl Object for ImplementationObject {
     type Opaque = witrpc_implementation;
@@ -95,6 +97,7 @@ pub(crate) struct Options {
     socket: SocketOptions,
     websocket: WebSocketOptions,
     pipe_mode: Option<u32>,
+    pub(crate) journal: Option<PathBuf>,
 }
 
 struct Trace {
@@ -126,8 +129,21 @@ pub(crate) fn as_handler(f: impl FnOnce()) {
 }
 
 impl Handler {
+    /// What is asked about calls that were cut off.
+    pub(crate) fn resolver(
+        function: unsafe extern "C" fn(*mut c_void, *mut witrpc_request),
+        user_data: UserData,
+    ) -> Self {
+        Self {
+            line: String::new(),
+            function,
+            user_data: Arc::new(user_data),
+            encoded: false,
+        }
+    }
+
     /// Hands a call to the C function, on a thread where it may block.
-    fn call(
+    pub(crate) fn call(
         &self,
         context: CallContext,
         arguments: Arguments,
@@ -146,16 +162,16 @@ impl Handler {
         async move {
             receiver
                 .await
-                .unwrap_or_else(|_| Err(Fault::new("The handler gave no answer")))
+                .unwrap_or_else(|_| Err(Fault::new(NO_ANSWER)))
         }
     }
 }
 
 impl Implementation {
     fn into_service(self) -> ServiceBuilder {
-        self.handlers
-            .into_iter()
-            .fold(ServiceBuilder::new(self.contract), |service, handler| {
+        let service = self.handlers.into_iter().fold(
+            ServiceBuilder::new(self.contract),
+            |service, handler| {
                 let line = handler.line.clone();
                 if handler.encoded {
                     return service.handle_blobs(&line, move |context, blobs| {
@@ -167,7 +183,10 @@ impl Implementation {
                     let answer = handler.call(context, Arguments::Json(c_string(&json)));
                     async move { answer.await.map(Reply::into_json) }
                 })
-            })
+            },
+        );
+        let durable = self.durable.into_iter();
+        durable.fold(service, |service, durable| durable.install(service))
     }
 }
 
@@ -207,6 +226,9 @@ impl ServerOptionsObject {
         if let Some(mode) = options.pipe_mode {
             builder = builder.pipe_mode(mode);
         }
+        if let Some(directory) = options.journal {
+            builder = builder.journal(directory);
+        }
         if options.strong_event_types {
             builder = builder.event_type_names(EventTypeNames::Strong);
         }
@@ -221,6 +243,7 @@ fn new_implementation(
     let implementation = Implementation {
         contract,
         handlers: Vec::new(),
+        durable: Vec::new(),
     };
     // SAFETY: the callers checked `out`.
     unsafe { guard::give(out, ImplementationObject(Mutex::new(implementation))) }
@@ -369,6 +392,7 @@ pub unsafe extern "C" fn witrpc_server_options_new(
                 socket: SocketOptions::default(),
                 websocket: WebSocketOptions::default(),
                 pipe_mode: None,
+                journal: None,
             };
             guard::give(out, ServerOptionsObject(Mutex::new(options)))
         }) as i32
