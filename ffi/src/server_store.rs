@@ -1,18 +1,13 @@
-//! Which calls a server keeps where they outlive the process, and the store that servers share.
+//! The store of calls that servers share.
 
 use std::ffi::c_char;
 use std::time::Duration;
 
-use witrpc_core::server::ServiceBuilder;
 use witrpc_core::server::store::RedisOptions;
 
-use crate::error::witrpc_error;
 use crate::guard::{self, Failure};
-use crate::handle;
 use crate::server::{with, witrpc_server};
-use crate::server_options::{
-    ImplementationObject, Options, change, witrpc_implementation, witrpc_server_options,
-};
+use crate::server_options::{Options, change, witrpc_server_options};
 use crate::status::witrpc_status;
 use crate::text;
 
@@ -43,53 +38,11 @@ pub struct witrpc_redis_stats {
     pub epochs: u64,
 }
 
-/// Methods whose calls are kept.
-#[derive(Clone)]
-pub(crate) enum Durable {
-    All,
-    Named(String),
-}
-
-impl Durable {
-    pub(crate) fn mark(self, service: ServiceBuilder) -> ServiceBuilder {
-        match self {
-            Self::All => service.all_durable(),
-            Self::Named(method) => service.durable(&method),
-        }
-    }
-}
-
-/// Has calls of a method kept in the store of the server (witrpc_server_options_redis): the intent before it
-/// runs, the answer before it is sent. `method` is a line, or a name alone for all overloads, NUL-terminated, and must have
-/// its handler when a server is started; NULL = all methods that have handlers by then.
-///
-/// Handlers of durable methods begin when their intents are stored, so those of one connection may begin in another order than
-/// their calls came in.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn witrpc_implementation_durable(
-    implementation: *mut witrpc_implementation,
-    method: *const c_char,
-    error: *mut *mut witrpc_error,
-) -> i32 {
-    // SAFETY: the header demands valid pointers.
-    unsafe {
-        guard::run::<ImplementationObject>(implementation, error, || {
-            let object = handle::get::<ImplementationObject>(implementation)?;
-            let durable = match method.is_null() {
-                true => Durable::All,
-                false => Durable::Named(text::terminated(method, "method")?.to_owned()),
-            };
-            object.0.lock().durable.push(durable);
-            Ok(())
-        }) as i32
-    }
-}
-
-/// Keeps the calls of durable methods in a Redis or Valkey that several servers share, so that a call that one of them executed and
+/// Keeps the calls of durable methods (witrpc_implementation_durable) in a Redis or Valkey that several servers share, so that a call that one of them executed and
 /// could not answer is answered by another, and none runs twice. `url` is
 /// "redis://[[user]:password@]host[:port][/database]" "rediss://..." over TLS, or "redis+unix:///path/of/socket", NUL-terminated: one Redis (6.2 or
 /// later) that holds all keys, no Redis Cluster, no replica. witrpc_server_start connects, and fails with
-/// WITRPC_INVALID_ARGUMENT if it can't; later the connection is made anew as often as needed, and calls of durable
+/// WITRPC_INVALID_ARGUMENT if it can't, or if the server has a journal, too; later the connection is made anew as often as needed, and calls of durable
 /// methods are refused (503, they did not run) meanwhile.
 ///
 /// All servers that share it need the same options. What is promised when Redis fails: docs/exactly-once.md.

@@ -106,7 +106,9 @@ impl Core {
             Entry::Known(piece) => table.recall(now, piece),
             Entry::Complete => {}
         })?;
-        for (_, ticket) in claims.drain() {
+        let mut running: Vec<(u64, Ticket)> = claims.drain().collect();
+        running.sort_unstable_by_key(|(claim, _)| *claim);
+        for (_, ticket) in running {
             table.finish_unknown(now, ticket);
         }
         let epoch = past.epoch;
