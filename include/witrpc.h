@@ -2534,29 +2534,24 @@ int32_t witrpc_check_refuse(struct witrpc_check *check);
 void witrpc_check_free(struct witrpc_check *check);
 
 /**
- * Has calls of a method kept in the store of the server (witrpc_server_options_redis): the intent before it
- * runs, the answer before it is sent. `method` is a line, or a name alone for all overloads, NUL-terminated, and must have
- * its handler when a server is started; NULL = all methods that have handlers by then.
- *
- * Handlers of durable methods begin when their intents are stored, so those of one connection may begin in another order than
- * their calls came in.
- */
-int32_t witrpc_implementation_durable(struct witrpc_implementation *implementation,
-                                      const char *method,
-                                      struct witrpc_error **error);
-
-/**
- * Keeps the calls of durable methods in a Redis or Valkey that several servers share, so that a call that one of them executed and
+ * Keeps the calls of durable methods (witrpc_implementation_durable) in a Redis or Valkey that several servers share, so that a call that one of them executed and
  * could not answer is answered by another, and none runs twice. `url` is
  * "redis://[[user]:password@]host[:port][/database]" "rediss://..." over TLS, or "redis+unix:///path/of/socket", NUL-terminated: one Redis (6.2 or
  * later) that holds all keys, no Redis Cluster, no replica. witrpc_server_start connects, and fails with
- * WITRPC_INVALID_ARGUMENT if it can't; later the connection is made anew as often as needed, and calls of durable
+ * WITRPC_INVALID_ARGUMENT if it can't, or if the server has a journal, too; later the connection is made anew as often as needed, and calls of durable
  * methods are refused (503, they did not run) meanwhile.
  *
  * All servers that share it need the same options. What is promised when Redis fails: docs/exactly-once.md.
  */
 int32_t witrpc_server_options_redis(struct witrpc_server_options *options,
                                     const char *url);
+
+/**
+ * As witrpc_server_options_redis with `size` bytes of URL.
+ */
+int32_t witrpc_server_options_redis_n(struct witrpc_server_options *options,
+                                      const char *url,
+                                      size_t size);
 
 /**
  * Which authorities the certificate of a Redis at "rediss://" must come from, as the text of a PEM file (size in bytes). Default: those of
@@ -2571,6 +2566,13 @@ int32_t witrpc_server_options_redis_authorities(struct witrpc_server_options *op
  */
 int32_t witrpc_server_options_redis_prefix(struct witrpc_server_options *options,
                                            const char *prefix);
+
+/**
+ * As witrpc_server_options_redis_prefix with `size` bytes of text.
+ */
+int32_t witrpc_server_options_redis_prefix_n(struct witrpc_server_options *options,
+                                             const char *prefix,
+                                             size_t size);
 
 /**
  * Times of the store, in ms: how long a call counts as running after the last sign of life of its server (at least 100), how
