@@ -1,7 +1,7 @@
 /* Durable methods: a journal over two lives of a server, and a resolver for what was cut off between them. */
 #include "fixture.h"
 
-static char journal[128], left_behind[128];
+static char journal[128], left_behind[160];
 static const char *directory;
 static counter gone = COUNTER_INIT;
 static counter asked = COUNTER_INIT;
@@ -89,7 +89,7 @@ static int call(witrpc_service *bank, const char *method, const char *arguments,
   witrpc_buffer *result = NULL;
   witrpc_error *error = NULL;
   bytes[0] = id;
-  witrpc_call_options_new(&options, NULL);
+  witrpc_call_options_new(&options);
   witrpc_call_options_invocation_id(options, bytes);
   int status = witrpc_service_call(bank, method, arguments, options, &result, &error);
   snprintf(answer, size, "%s", status == WITRPC_OK ? witrpc_buffer_text(result) : witrpc_error_details(error));
@@ -119,7 +119,7 @@ static witrpc_service *bank_of(witrpc_client *client) {
 
 /* The call is asked for again where the server before it left its journal. */
 static void after(const char *says, int status, const char *answer) {
-  char command[400], got[64];
+  char command[600], got[64];
   int before = counter_get(&asked);
   snprintf(command, sizeof command, "rm -rf %s.x && cp -r %s %s.x", left_behind, left_behind, left_behind);
   CHECK(system(command) == 0);
@@ -160,7 +160,7 @@ static void what_makes_no_sense_stops_the_start(void) {
 }
 
 static void calls_are_kept_in_a_journal(void) {
-  char answer[64], command[400];
+  char answer[64], command[600];
   start_server("tcp://127.0.0.1:0");
   refuses("in use by another server");
   witrpc_client *client = connected(quick_options());
@@ -207,7 +207,7 @@ static void a_resolver_says_what_became_of_a_call(void) {
 }
 
 int main(void) {
-  char command[400];
+  char command[600];
   const char *tmp = getenv("TMPDIR");
   watchdog(300);
   snprintf(journal, sizeof journal, "%s/witrpc-durable-%d", tmp ? tmp : "/tmp", (int)getpid());
