@@ -1,8 +1,8 @@
 //! A store on Redis or Valkey, which the servers of a fleet share.
 //!
 //! Owns what a call's record means to a server: claiming it, waiting while another server runs it, storing its
-//! answer, and what is told when Redis does not answer. The records themselves change in [scripts](self::scripts)
-//! only, each of which is atomic; the [link](self::link) brings them there, the [leases](self::leases) keep claims alive.
+//! answer, and what is told when Redis does not answer. The records themselves change in `scripts`
+//! only, each of which is atomic; the `link` brings them there, the `leases` keep claims alive.
 //!
 //! How far it can be relied on, and on what, is in `docs/exactly-once.md`.
 
