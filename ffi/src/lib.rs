@@ -23,6 +23,7 @@ pub mod client_tls;
 pub mod codec;
 pub mod connection;
 pub mod contract;
+pub mod durable;
 pub mod encoded;
 pub mod error;
 pub mod event;

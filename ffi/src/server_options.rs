@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
 use std::future::Future;
-
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,14 +24,14 @@ use witrpc_core::{Error, Result as CoreResult};
 use crate::callback::{UserData, witrpc_destroy};
 use crate::client_options::limit;
 use crate::contract::{ContractObject, witrpc_contract};
+use crate::durable::Durable;
 use crate::error::witrpc_error;
 use crate::event_options::ServerEvents;
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
 use crate::presence::Presence;
-use crate::request::{Answer, Arguments, Reply, RequestObject, witrpc_request};
+use crate::request::{Answer, Arguments, NO_ANSWER, Reply, RequestObject, witrpc_request};
 use crate::server_security::Access;
-use crate::server_store::Durable;
 use crate::server_tls::ServerTls;
 use crate::status::witrpc_status;
 use crate::text::{self, c_string};
@@ -62,7 +62,7 @@ pub type witrpc_on_execute = Option<
 >;
 
 #[derive(Clone)]
-struct Handler {
+pub(crate) struct Handler {
     line: String,
     function: unsafe extern "C" fn(*mut c_void, *mut witrpc_request),
     user_data: Arc<UserData>,
@@ -103,6 +103,7 @@ pub(crate) struct Options {
     pipe_mode: Option<u32>,
     /// That of a loop of the caller's.
     pub(crate) dispatcher: Option<Dispatcher>,
+    pub(crate) journal: Option<PathBuf>,
 }
 
 struct Trace {
@@ -133,16 +134,32 @@ pub(crate) fn as_handler(f: impl FnOnce()) {
     IN_HANDLER.set(false);
 }
 
+/// What a call hears whose code is not begun any more.
+pub(crate) const STOPPING: &str = "The server is stopping";
+
 /// Where the caller's code runs for a server.
 #[derive(Clone)]
-struct Stage {
+pub(crate) struct Stage {
     presence: Arc<Presence>,
     dispatcher: Option<Dispatcher>,
 }
 
 impl Handler {
+    /// What is asked about calls that were cut off.
+    pub(crate) fn resolver(
+        function: unsafe extern "C" fn(*mut c_void, *mut witrpc_request),
+        user_data: UserData,
+    ) -> Self {
+        Self {
+            line: String::new(),
+            function,
+            user_data: Arc::new(user_data),
+            encoded: false,
+        }
+    }
+
     /// Hands a call to the C function, on a thread where it may block.
-    fn call(
+    pub(crate) fn call(
         &self,
         context: CallContext,
         arguments: Arguments,
@@ -161,7 +178,7 @@ impl Handler {
                 && let Some(request) = handle::remove::<RequestObject>(request)
             {
                 // It did not run, and the client may hear so before its connection is gone.
-                request.end(Err(Fault::overloaded("The server is stopping")));
+                request.end(Err(Fault::overloaded(STOPPING)));
             }
         };
         match &stage.dispatcher {
@@ -171,7 +188,7 @@ impl Handler {
         async move {
             receiver
                 .await
-                .unwrap_or_else(|_| Err(Fault::new("The handler gave no answer")))
+                .unwrap_or_else(|_| Err(Fault::new(NO_ANSWER)))
         }
     }
 }
@@ -196,7 +213,7 @@ impl Implementation {
             },
         );
         let durable = self.durable.into_iter();
-        durable.fold(service, |service, durable| durable.mark(service))
+        durable.fold(service, |service, durable| durable.install(service, stage))
     }
 }
 
@@ -247,6 +264,10 @@ impl ServerOptionsObject {
         if let Some(mode) = options.pipe_mode {
             builder = builder.pipe_mode(mode);
         }
+        let has_journal = options.journal.is_some();
+        if let Some(directory) = options.journal {
+            builder = builder.journal(directory);
+        }
         if options.strong_event_types {
             builder = builder.event_type_names(EventTypeNames::Strong);
         }
@@ -256,6 +277,11 @@ impl ServerOptionsObject {
             .transpose()?
             .map(Arc::new);
         if let Some(store) = &store {
+            if has_journal {
+                return Err(Error::invalid_argument(
+                    "the server has a journal and a store on Redis: give it one of them",
+                ));
+            }
             builder = builder.store(store.clone());
         }
         Ok((builder.start().await?, store))
@@ -420,6 +446,7 @@ pub unsafe extern "C" fn witrpc_server_options_new(
                 websocket: WebSocketOptions::default(),
                 pipe_mode: None,
                 dispatcher: None,
+                journal: None,
             };
             guard::give(out, ServerOptionsObject(Mutex::new(options)))
         }) as i32

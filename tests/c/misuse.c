@@ -228,11 +228,15 @@ static void server_option_functions(void *h) {
   INVALID(witrpc_server_options_min_rate(h, 1, 1));
   INVALID(witrpc_server_options_dedup(h, 1, 1, 1, 1));
   INVALID(witrpc_server_options_redis(h, "redis://127.0.0.1:1"));
+  INVALID(witrpc_server_options_redis_n(h, "redis://h", 9));
+  INVALID(witrpc_server_options_redis_prefix_n(h, "p:", 2));
   INVALID(witrpc_server_options_redis_prefix(h, "p:"));
+  INVALID(witrpc_server_options_redis_authorities(h, "x", 1));
   INVALID(witrpc_server_options_redis_times(h, 1, 1, 1, 1));
   INVALID(witrpc_server_options_redis_trust(h, 1, true));
-  INVALID(witrpc_implementation_durable(h, NULL, NULL));
   INVALID(witrpc_server_redis_stats(h, &redis_stats));
+  INVALID(witrpc_server_options_journal(h, "x"));
+  INVALID(witrpc_server_options_journal_n(h, "x", 1));
   INVALID(witrpc_server_options_strong_event_types(h, true));
   INVALID(witrpc_server_options_tls(h, "x", 1, "x", 1, NULL, 0));
   INVALID(witrpc_server_options_websocket_ping(h, 1, 1));
@@ -281,6 +285,9 @@ static void other_functions(void *h) {
   INVALID(
       witrpc_implementation_handle_encoded(h, "int A()", never_handler, NULL, count_destroy, NULL));
   CHECK(destroys == 2);
+  INVALID(witrpc_implementation_durable(h, "A", NULL));
+  INVALID(witrpc_implementation_resolver(h, "A", never_handler, NULL, count_destroy, NULL));
+  CHECK(destroys == 3);
   witrpc_implementation_free(h);
   CHECK(witrpc_request_method(h) == NULL && witrpc_request_arguments(h) == NULL);
   CHECK(witrpc_request_principal(h) == NULL && witrpc_request_peer(h) == NULL);
@@ -288,6 +295,8 @@ static void other_functions(void *h) {
   INVALID(witrpc_request_invocation_id(h, id));
   size_t size = 7;
   CHECK(!witrpc_request_is_cancelled(h));
+  CHECK(witrpc_request_may_be_repetition(h));
+  INVALID(witrpc_request_not_executed(h, NULL));
   INVALID(witrpc_request_wait_cancelled(h, 1));
   CHECK(witrpc_request_remaining_ms(h) == WITRPC_NO_TIMEOUT);
   CHECK(witrpc_request_trace_context(h, &size) == NULL && size == 0);
@@ -516,14 +525,21 @@ static void missing_arguments(void) {
   WRONG(witrpc_implementation_handle(implementation, "int A()", NULL, NULL, NULL, NULL));
   WRONG(witrpc_implementation_handle(implementation, "int A(", never_handler, NULL, NULL, NULL));
   WRONG(witrpc_implementation_handle_encoded(implementation, NULL, NULL, NULL, NULL, NULL));
+  WRONG(witrpc_implementation_durable(implementation, NULL, NULL));
+  WRONG(witrpc_implementation_resolver(implementation, "A", NULL, NULL, NULL, NULL));
   WRONG(witrpc_server_options_new(NULL, &server_options, NULL));
   witrpc_server_options_new("tcp://127.0.0.1:0", &server_options, NULL);
   WRONG(witrpc_server_options_add_endpoint(server_options, NULL));
   WRONG(witrpc_server_options_redis_prefix(server_options, "p:"));
+  WRONG(witrpc_server_options_redis_authorities(server_options, "x", 1));
   WRONG(witrpc_server_options_redis_trust(server_options, 0, false));
   WRONG(witrpc_server_options_redis(server_options, NULL));
+  WRONG(witrpc_server_options_redis_n(server_options, NULL, 1));
+  WRONG(witrpc_server_options_redis_prefix_n(server_options, "p:", 2));
   WRONG(witrpc_server_options_redis(server_options, BAD_TEXT));
   WRONG(witrpc_implementation_durable(implementation, BAD_TEXT, NULL));
+  WRONG(witrpc_server_options_journal(server_options, NULL));
+  WRONG(witrpc_server_options_journal_n(server_options, NULL, 1));
   WRONG(witrpc_server_options_token(server_options, NULL));
   WRONG(witrpc_server_options_tls(server_options, NULL, 1, NULL, 1, NULL, 1));
   WRONG(witrpc_server_options_token_file(server_options, NULL));
