@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help demo test simulate bench bench-python header audit build clean wheel python-api soak-python
+.PHONY: help demo test simulate bench bench-python header audit build clean wheel sdist python-api python-docs soak-python
 
 help:
 	@echo "make demo    builds, and shows a C client that survives an outage"
@@ -11,10 +11,10 @@ help:
 	@echo "make simulate N=100000 SEED=1   lives of clients and servers on a fake clock, with everything going wrong"
 	@echo "make bench   measures calls beside a bare ping-pong of the same size"
 	@echo "make build   the library, static and shared, and the command line, into $(TARGET)/release"
-	@echo "make wheel   the Python package, into $(TARGET)/wheels"
+	@echo "make wheel   the Python package, into $(TARGET)/wheels; make sdist its source"
 	@echo "make bench-python  calls from Python beside grpcio, pyzmq and raw sockets (part of make bench)"
 	@echo "make soak-python   a million calls and a thousand reconnections from Python, with flat memory"
-	@echo "make python-api    writes docs/python/api.md anew"
+	@echo "make python-api    writes docs/python/api.md anew; make python-docs makes HTML of all pages, in $(TARGET)/site"
 	@echo "make header  writes include/witrpc.h and ffi/symbols.txt anew"
 	@echo "make audit   licences and known advisories of all dependencies, as far as that works offline"
 
@@ -57,6 +57,10 @@ wheel:
 	@tools/setup.sh python
 	@tools/python.sh wheel
 
+sdist:
+	@tools/setup.sh python
+	@tools/python.sh sdist
+
 bench-python: wheel
 	@tools/python.sh install bench
 	$(PYVENV)/python benches/python/bench.py
@@ -68,6 +72,10 @@ soak-python: wheel
 python-api: wheel
 	@tools/python.sh install test
 	$(PYVENV)/python tools/python_api.py
+
+python-docs:
+	@tools/setup.sh python
+	@tools/python.sh docs
 
 header:
 	WITRPC_UPDATE_HEADER=1 cargo test --quiet -p witrpc-ffi

@@ -164,6 +164,7 @@ def text() -> str:
         "Event",
         "EventStream",
         "Subscription",
+        "EventStats",
         "Property",
         "line",
         "declare",
@@ -172,15 +173,17 @@ def text() -> str:
     ]
     section("Contracts", witrpc, [*contracts, "load_contract", "ContractFile"], out, "witrpc")
     out += ["## Types", "", table(), ""]
+    stores = ["durable", "Journal", "Resolution"]
     section(
         "Servers",
         witrpc,
-        ["serve", "run", "Server", "Handlers", "Fault", "current_call", "Call"],
+        ["serve", "run", "Server", "ServerStats", "Handlers", "Fault", "current_call", "Call", "Connection", *stores],
         out,
         "witrpc",
     )
-    options = ["ClientOptions", "Reconnect", "Retry", "RetryBudget", "Tls", "Socket", "WebSocket", "Limits"]
-    section("Options", witrpc, [*options, "ServerOptions", "ServerLimits", "Dedup", "State"], out, "witrpc")
+    options = ["ClientOptions", "Reconnect", "Retry", "RetryBudget", "Tls", "Socket", "WebSocket", "KeepAlive", "Limits"]
+    others = ["EventQueue", "ServerOptions", "ServerLimits", "Dedup", "State"]
+    section("Options", witrpc, [*options, *others], out, "witrpc")
     section("Errors", witrpc.errors, ["WitRpcError", "Outcome"], out, "witrpc")
     for name in sorted(set(witrpc.errors.__all__) - {"WitRpcError", "Outcome"}):
         cls = getattr(witrpc.errors, name)

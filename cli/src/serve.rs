@@ -54,7 +54,8 @@ async fn start(args: ServeArgs) -> Result<Server, Failure> {
         handshake_timeout: (!handshake.is_zero()).then_some(handshake),
         ..ServerLimits::default()
     };
-    let keeps_all = args.journal.is_some() && args.durable.is_empty();
+    let keeps_all =
+        (args.journal.is_some() || args.store.redis.is_some()) && args.durable.is_empty();
     let kept = |service: ServiceBuilder| match keeps_all {
         true => service.all_durable(),
         false => service,
@@ -79,6 +80,7 @@ async fn start(args: ServeArgs) -> Result<Server, Failure> {
             max_answer: args.dedup_max_answer,
             ..DedupOptions::default()
         });
+    builder = args.store.add_to(builder, args.dedup_hold)?;
     builder = match args.token_file {
         Some(file) => builder.token_file(file),
         None => builder.token(args.token),

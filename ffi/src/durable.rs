@@ -2,7 +2,6 @@
 
 use std::ffi::{c_char, c_void};
 
-use witrpc_core::Error;
 use witrpc_core::server::{Fault, Resolution, ServiceBuilder};
 
 use crate::callback::{UserData, witrpc_destroy};
@@ -14,38 +13,26 @@ use crate::server_options::{
     Handler, ImplementationObject, change, witrpc_handler, witrpc_implementation,
     witrpc_server_options,
 };
+use crate::server_store::Durable;
 use crate::status::witrpc_status;
 use crate::text::{self, c_string};
 
 const NOT_EXECUTED: &str = "The call was not executed";
 
-/// A method whose calls are kept.
-#[derive(Clone)]
-pub(crate) struct Durable {
-    method: String,
-    resolver: Option<Handler>,
-}
-
-impl Durable {
-    pub(crate) fn install(self, service: ServiceBuilder) -> ServiceBuilder {
-        let Some(resolver) = self.resolver else {
-            return service.durable(&self.method);
-        };
-        service.resolver(&self.method, move |context| {
-            let answer = resolver.call(context, Arguments::Json(c_string("[]")));
-            async move {
-                match answer.await {
-                    Ok(Reply::Json(result)) => Resolution::Executed(result),
-                    Ok(Reply::Encoded(_)) => Resolution::Unknown,
-                    Err(fault) if fault == Fault::overloaded(NOT_EXECUTED) => {
-                        Resolution::NotExecuted
-                    }
-                    Err(fault) if fault == Fault::new(NO_ANSWER) => Resolution::Unknown,
-                    Err(fault) => Resolution::Failed(fault),
-                }
+/// Has a resolver asked about the calls of a method.
+pub(crate) fn resolved(service: ServiceBuilder, method: &str, resolver: Handler) -> ServiceBuilder {
+    service.resolver(method, move |context| {
+        let answer = resolver.call(context, Arguments::Json(c_string("[]")));
+        async move {
+            match answer.await {
+                Ok(Reply::Json(result)) => Resolution::Executed(result),
+                Ok(Reply::Encoded(_)) => Resolution::Unknown,
+                Err(fault) if fault == Fault::overloaded(NOT_EXECUTED) => Resolution::NotExecuted,
+                Err(fault) if fault == Fault::new(NO_ANSWER) => Resolution::Unknown,
+                Err(fault) => Resolution::Failed(fault),
             }
-        })
-    }
+        }
+    })
 }
 
 /// Keeps the calls of durable methods in a journal in this directory (a path, NUL-terminated, UTF-8), which survives the death of the process at any
@@ -80,21 +67,6 @@ pub unsafe extern "C" fn witrpc_server_options_journal_n(
     })
 }
 
-/// Makes a method durable: its calls are kept in the server's store, the intent before its handler begins, the answer before it is sent. That costs two
-/// waits for the disk, and is for what must not happen twice even if the server is killed. `method` is a line, or a name alone for all
-/// overloads, NUL-terminated; its handler must have been given. A method that is not there shows when a server is started.
-///
-/// Handlers of durable methods begin when their intents are stored, so perhaps in another order than their calls came in.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn witrpc_implementation_durable(
-    implementation: *mut witrpc_implementation,
-    method: *const c_char,
-    error: *mut *mut witrpc_error,
-) -> i32 {
-    // SAFETY: the header demands valid pointers.
-    unsafe { add(implementation, method, error, || Ok(None)) }
-}
-
 /// Makes a method durable, and has `resolver` asked about a call of it that was begun before the server was killed and whose answer was not stored. A handler
 /// that commits the id of its call (witrpc_request_invocation_id) and its result together with its work can find there what became of it.
 ///
@@ -115,29 +87,13 @@ pub unsafe extern "C" fn witrpc_implementation_resolver(
     let user_data = UserData::new(user_data, destroy);
     // SAFETY: the header demands valid pointers.
     unsafe {
-        add(implementation, method, error, || {
-            let function = resolver.ok_or(witrpc_status::WITRPC_INVALID_ARGUMENT)?;
-            Ok(Some(Handler::resolver(function, user_data.registered())))
-        })
-    }
-}
-
-unsafe fn add(
-    implementation: *mut witrpc_implementation,
-    method: *const c_char,
-    error: *mut *mut witrpc_error,
-    resolver: impl FnOnce() -> Result<Option<Handler>, guard::Failure>,
-) -> i32 {
-    // SAFETY: the caller vouches for the pointers.
-    unsafe {
         guard::run::<ImplementationObject>(implementation, error, || {
             let object = handle::get::<ImplementationObject>(implementation)?;
             let method = text::terminated(method, "method")?.to_owned();
-            if method.trim().is_empty() {
-                return Err(Error::invalid_argument("the method has no name").into());
-            }
-            let resolver = resolver()?;
-            object.0.lock().durable.push(Durable { method, resolver });
+            let function = resolver.ok_or(witrpc_status::WITRPC_INVALID_ARGUMENT)?;
+            let resolver = Handler::resolver(function, user_data.registered());
+            let durable = Durable::Resolved(method, resolver);
+            object.0.lock().durable.push(durable);
             Ok(())
         }) as i32
     }

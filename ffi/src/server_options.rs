@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use witrpc_core::codec::Codec;
 use witrpc_core::contract::Contract;
 use witrpc_core::resilience::dedup::DedupOptions;
+use witrpc_core::server::store::{RedisOptions, RedisStore};
 use witrpc_core::server::{
     CallContext, EventTypeNames, Execution, Fault, Server, ServerBuilder, ServerLimits,
     ServiceBuilder,
@@ -22,13 +23,13 @@ use witrpc_core::{Error, Result as CoreResult};
 use crate::callback::{UserData, witrpc_destroy};
 use crate::client_options::limit;
 use crate::contract::{ContractObject, witrpc_contract};
-use crate::durable::Durable;
 use crate::error::witrpc_error;
 use crate::event_options::ServerEvents;
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
 use crate::request::{Answer, Arguments, NO_ANSWER, Reply, RequestObject, witrpc_request};
 use crate::server_security::Access;
+use crate::server_store::Durable;
 use crate::server_tls::ServerTls;
 use crate::status::witrpc_status;
 use crate::text::{self, c_string};
@@ -91,6 +92,7 @@ pub(crate) struct Options {
     trace: Option<Arc<Trace>>,
     pub(crate) limits: ServerLimits,
     dedup: DedupOptions,
+    pub(crate) redis: Option<RedisOptions>,
     strong_event_types: bool,
     pub(crate) events: ServerEvents,
     pub(crate) tls: Option<ServerTls>,
@@ -186,7 +188,7 @@ impl Implementation {
             },
         );
         let durable = self.durable.into_iter();
-        durable.fold(service, |service, durable| durable.install(service))
+        durable.fold(service, |service, durable| durable.mark(service))
     }
 }
 
@@ -201,7 +203,8 @@ impl Trace {
 }
 
 impl ServerOptionsObject {
-    pub(crate) async fn start(&self) -> CoreResult<Server> {
+    /// Also gives the store that the server shares with others, if it has one.
+    pub(crate) async fn start(&self) -> CoreResult<(Server, Option<Arc<RedisStore>>)> {
         let options = self.0.lock().clone();
         let mut builder: ServerBuilder = Server::builder()
             .codec(options.codec)
@@ -232,7 +235,15 @@ impl ServerOptionsObject {
         if options.strong_event_types {
             builder = builder.event_type_names(EventTypeNames::Strong);
         }
-        builder.start().await
+        let store = options
+            .redis
+            .map(RedisStore::new)
+            .transpose()?
+            .map(Arc::new);
+        if let Some(store) = &store {
+            builder = builder.store(store.clone());
+        }
+        Ok((builder.start().await?, store))
     }
 }
 
@@ -386,6 +397,7 @@ pub unsafe extern "C" fn witrpc_server_options_new(
                 trace: None,
                 limits: ServerLimits::default(),
                 dedup: DedupOptions::default(),
+                redis: None,
                 strong_event_types: false,
                 events: ServerEvents::default(),
                 tls: None,

@@ -18,6 +18,7 @@ use crate::buffer::{Buffer, bytes_of};
 use crate::convert::{self, from_value};
 use crate::options::seconds;
 use crate::process::Own;
+use crate::publish::id_of;
 use crate::{client, errors};
 
 /// A method that is ready to be called.
@@ -36,6 +37,8 @@ struct Special {
     timeout: Option<Timeout>,
     repeat: Option<Repeat>,
     invocation_id: Option<Uuid>,
+    /// For the tracing of the server, if that understands it.
+    trace_context: Option<Vec<u8>>,
 }
 
 enum Timeout {
@@ -53,6 +56,7 @@ impl Special {
         timeout: Option<&Bound<'_, PyAny>>,
         repeat: Option<&str>,
         invocation_id: Option<&Bound<'_, PyAny>>,
+        trace_context: Option<Vec<u8>>,
     ) -> PyResult<Self> {
         Ok(Self {
             timeout: timeout.map(read_timeout).transpose()?,
@@ -60,9 +64,8 @@ impl Special {
                 "idempotent" => Repeat::Idempotent,
                 _ => Repeat::Deduplicated,
             }),
-            invocation_id: invocation_id
-                .map(|id| PyResult::Ok(Uuid::from_u128(id.getattr("int")?.extract()?)))
-                .transpose()?,
+            invocation_id: invocation_id.map(id_of).transpose()?,
+            trace_context,
         })
     }
 
@@ -77,9 +80,13 @@ impl Special {
             Some(Repeat::Idempotent) => call.idempotent(),
             Some(Repeat::Deduplicated) => call.deduplicated(),
         };
-        match self.invocation_id {
+        call = match self.invocation_id {
             None => call,
             Some(id) => call.invocation_id(id),
+        };
+        match self.trace_context {
+            None => call,
+            Some(context) => call.trace_context(context),
         }
     }
 }
@@ -184,7 +191,8 @@ impl Method {
     }
 
     /// Calls and waits for the result without the GIL.
-    #[pyo3(signature = (args, timeout=None, repeat=None, invocation_id=None, encoded=false))]
+    #[expect(clippy::too_many_arguments, reason = "they are the package's keywords")]
+    #[pyo3(signature = (args, timeout=None, repeat=None, invocation_id=None, encoded=false, trace_context=None))]
     fn call(
         &self,
         py: Python<'_>,
@@ -193,9 +201,10 @@ impl Method {
         repeat: Option<&str>,
         invocation_id: Option<&Bound<'_, PyAny>>,
         encoded: bool,
+        trace_context: Option<Vec<u8>>,
     ) -> PyResult<Py<PyAny>> {
         let inner = self.0.get()?;
-        let special = Special::read(timeout, repeat, invocation_id)?;
+        let special = Special::read(timeout, repeat, invocation_id, trace_context)?;
         let arguments = if encoded {
             blobs(args)?
         } else {
@@ -205,7 +214,7 @@ impl Method {
     }
 
     /// Makes the call now, on this thread, and gives the future of its result.
-    #[pyo3(signature = (bridge, args, timeout=None, repeat=None, invocation_id=None, encoded=false))]
+    #[pyo3(signature = (bridge, args, timeout=None, repeat=None, invocation_id=None, encoded=false, trace_context=None))]
     #[expect(clippy::too_many_arguments, reason = "they are the package's keywords")]
     fn start(
         &self,
@@ -216,9 +225,10 @@ impl Method {
         repeat: Option<&str>,
         invocation_id: Option<&Bound<'_, PyAny>>,
         encoded: bool,
+        trace_context: Option<Vec<u8>>,
     ) -> PyResult<StartedCall> {
         let inner = self.0.get()?;
-        let special = Special::read(timeout, repeat, invocation_id)?;
+        let special = Special::read(timeout, repeat, invocation_id, trace_context)?;
         let arguments = if encoded {
             blobs(args)?
         } else {

@@ -310,6 +310,32 @@ impl Client {
         )
     }
 
+    /// Makes a round trip that executes nothing, and waits for it.
+    fn probe(&self, py: Python<'_>, timeout: &Bound<'_, PyAny>) -> PyResult<()> {
+        let inner = self.0.get()?;
+        let limit = seconds(timeout, "timeout")?;
+        let answered = inner.wait(py, inner.client.probe(limit))?;
+        answered.map_err(errors::raise)
+    }
+
+    /// The same for an event loop: a future of nothing.
+    fn start_probe<'py>(
+        &self,
+        py: Python<'py>,
+        bridge: &Bound<'py, Bridge>,
+        timeout: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let client = self.0.get()?.client.clone();
+        let limit = seconds(timeout, "timeout")?;
+        let work = async move { client.probe(limit).await };
+        bridge.get().spawn(
+            py,
+            &process::loop_runtime(py)?,
+            work,
+            |py, ()| Ok(py.None()),
+        )
+    }
+
     fn reconnect_now(&self) -> PyResult<()> {
         let inner = self.0.get()?;
         inner.client.reconnect_now();
@@ -434,15 +460,22 @@ impl Service {
         }))
     }
 
-    /// Events from now on, to be taken.
-    fn events(&self, line: &str) -> PyResult<EventSource> {
+    /// Events from now on, to be taken. `queue` bounds those that wait.
+    #[pyo3(signature = (line, queue=None))]
+    fn events(&self, line: &str, queue: Option<&Bound<'_, PyAny>>) -> PyResult<EventSource> {
         let (client, service) = self.0.get()?;
-        EventSource::new(client.clone(), service, line)
+        EventSource::new(client.clone(), service, line, queue)
     }
 
     /// Has `handler` called with the arguments of each event, on the callback thread.
-    fn subscribe(&self, line: &str, handler: Py<PyAny>) -> PyResult<Subscription> {
+    #[pyo3(signature = (line, handler, queue=None))]
+    fn subscribe(
+        &self,
+        line: &str,
+        handler: Py<PyAny>,
+        queue: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Subscription> {
         let (_, service) = self.0.get()?;
-        Subscription::new(service, line, handler)
+        Subscription::new(service, line, handler, queue)
     }
 }

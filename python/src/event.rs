@@ -9,18 +9,21 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use tokio::sync::Notify;
-use witrpc::client::{EventArgs, EventStream, Service};
+use witrpc::client::{EventArgs, EventStream, Service, SubscribeBuilder, SubscriptionStats};
 use witrpc::contract::{Event, Param, Types};
 
 use crate::bridge::Bridge;
 use crate::client;
 use crate::convert::from_value;
 use crate::errors;
-use crate::options::seconds;
+use crate::options::{self, seconds};
 use crate::process::{self, Own};
 
 /// Events that are fetched at a time: what a loop is woken for once.
 const BATCH: usize = 256;
+
+/// Events that were taken, that were dropped, and that wait.
+type Counts = (u64, u64, usize);
 
 /// Events of one kind, in order.
 #[pyclass(frozen, module = "witrpc._witrpc")]
@@ -37,13 +40,28 @@ struct Source {
     /// Nobody wants any more.
     stopped: AtomicBool,
     closed: Notify,
-    dropped: Mutex<u64>,
+    /// As it was seen last, of what the stream knows itself.
+    stats: Mutex<SubscriptionStats>,
 }
 
 /// The event of a line, as the service knows it.
 fn resolve(service: &Service, line: &str) -> PyResult<Event> {
     let found = service.contract().event(line);
     found.map_err(|e| errors::invalid(format!("event \"{line}\": {e}")))
+}
+
+/// A subscription about to be made, with the bounds of its queue if they are not the client's.
+fn subscribe(
+    service: &Service,
+    line: &str,
+    queue: Option<&Bound<'_, PyAny>>,
+) -> PyResult<SubscribeBuilder> {
+    let mut builder = service.subscribe([line]).map_err(errors::raise)?;
+    if let Some(queue) = queue {
+        let queue = options::event_queue(queue)?;
+        builder = builder.queue(queue).map_err(errors::raise)?;
+    }
+    Ok(builder)
 }
 
 fn arguments<'py>(
@@ -97,7 +115,7 @@ impl Source {
                 _ => break,
             }
         }
-        *self.dropped.lock() = stream.dropped();
+        *self.stats.lock() = stream.stats();
     }
 
     fn close(&self) {
@@ -113,9 +131,14 @@ impl Source {
 }
 
 impl EventSource {
-    pub(crate) fn new(client: Arc<client::Inner>, service: &Service, line: &str) -> PyResult<Self> {
+    pub(crate) fn new(
+        client: Arc<client::Inner>,
+        service: &Service,
+        line: &str,
+        queue: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
         let event = resolve(service, line)?;
-        let stream = service.events(line).map_err(errors::raise)?;
+        let stream = subscribe(service, line, queue)?.stream();
         let source = Source {
             event,
             stream: tokio::sync::Mutex::new(Some(stream)),
@@ -123,7 +146,7 @@ impl EventSource {
             ended: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             closed: Notify::new(),
-            dropped: Mutex::new(0),
+            stats: Mutex::default(),
         };
         Ok(Self(Own::new((client, Arc::new(source)))))
     }
@@ -204,17 +227,18 @@ impl EventSource {
         Ok(())
     }
 
-    /// Events that were dropped because they were not taken in time: the oldest ones.
-    #[getter]
-    fn dropped(&self) -> PyResult<u64> {
+    /// Events that were taken, that were dropped, and that wait.
+    fn stats(&self) -> PyResult<Counts> {
         let (_, source) = self.0.get()?;
         if let Ok(stream) = source.stream.try_lock()
             && let Some(stream) = stream.as_ref()
         {
-            *source.dropped.lock() = stream.dropped();
+            *source.stats.lock() = stream.stats();
         }
-        let dropped = *source.dropped.lock();
-        Ok(dropped)
+        let (stats, ready) = (*source.stats.lock(), source.ready.lock().len());
+        // What is fetched and not taken yet still waits.
+        let taken = stats.delivered.saturating_sub(ready as u64);
+        Ok((taken, stats.dropped, stats.waiting + ready))
     }
 }
 
@@ -231,20 +255,24 @@ impl Drop for EventSource {
 pub(crate) struct Subscription(Own<Mutex<Option<witrpc::client::Subscription>>>);
 
 impl Subscription {
-    pub(crate) fn new(service: &Service, line: &str, handler: Py<PyAny>) -> PyResult<Self> {
+    pub(crate) fn new(
+        service: &Service,
+        line: &str,
+        handler: Py<PyAny>,
+        queue: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
         let event = resolve(service, line)?;
         let run = move |py: Python<'_>, args: &EventArgs| {
             let args = arguments(py, args, event.args(), event.types())?;
             handler.call1(py, args).map(drop)
         };
-        let subscription = service.on_event(line, move |args| {
+        let subscription = subscribe(service, line, queue)?.handler(move |args| {
             process::attach(|py| {
                 if let Err(error) = run(py, &args) {
                     error.write_unraisable(py, None);
                 }
             });
         });
-        let subscription = subscription.map_err(errors::raise)?;
         Ok(Self(Own::new(Mutex::new(Some(subscription)))))
     }
 }
@@ -258,11 +286,14 @@ impl Subscription {
         Ok(())
     }
 
-    #[getter]
-    fn dropped(&self) -> PyResult<u64> {
+    /// Events that were handed to the handler, that were dropped, and that wait. Of one that was
+    /// closed: none.
+    fn stats(&self) -> PyResult<Counts> {
         let subscription = self.0.get()?.lock();
-        Ok(subscription
+        let stats = subscription
             .as_ref()
-            .map_or(0, witrpc::client::Subscription::dropped))
+            .map(witrpc::client::Subscription::stats);
+        let stats = stats.unwrap_or_default();
+        Ok((stats.delivered, stats.dropped, stats.waiting))
     }
 }

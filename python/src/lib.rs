@@ -11,10 +11,12 @@ mod call;
 mod client;
 mod contract;
 mod convert;
+mod durable;
 mod errors;
 mod event;
 mod options;
 mod process;
+mod publish;
 mod server;
 mod server_options;
 
@@ -45,7 +47,7 @@ fn _witrpc(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<event::EventSource>()?;
     module.add_class::<event::Subscription>()?;
     module.add_class::<server::Server>()?;
-    module.add_class::<server::Publisher>()?;
+    module.add_class::<publish::Publisher>()?;
     module.add_class::<server::CallContext>()?;
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDelta, PyDeltaAccess, PyDict};
-use witrpc::client::{ClientBuilder, RetryPolicy};
+use witrpc::client::{ClientBuilder, MethodLookup, RetryPolicy, TypeNameForm};
 use witrpc::codec::Codec;
 use witrpc::resilience::backoff::{BackoffType, Jitter};
 use witrpc::resilience::budget::BudgetOptions;
@@ -139,6 +139,19 @@ pub(crate) fn codec(options: &Options<'_>) -> PyResult<Codec> {
     name.as_deref().map_or(Ok(Codec::Json), |name| {
         name.parse()
             .map_err(|e| errors::invalid(format!("codec: {e}")))
+    })
+}
+
+fn lookup(name: &str) -> PyResult<MethodLookup> {
+    Ok(match name {
+        "id" => MethodLookup::Id,
+        "id_or_name" => MethodLookup::IdOrName,
+        "name" => MethodLookup::Name,
+        other => {
+            return Err(errors::invalid(format!(
+                "method_lookup is \"{other}\": write one of id, id_or_name, name"
+            )));
+        }
     })
 }
 
@@ -308,6 +321,27 @@ pub(crate) fn client(options: &Options<'_>) -> PyResult<ClientBuilder> {
     }
     if let Some(object) = options.any("tls")? {
         builder = builder.tls(tls(&object)?);
+    }
+    if let Some(limit) = options.any("handler_patience")? {
+        let never = limit.extract::<f64>().is_ok_and(f64::is_infinite);
+        builder = builder.handler_patience(match never {
+            true => None,
+            false => Some(seconds(&limit, "handler_patience")?),
+        });
+    }
+    if let Some(name) = options.get::<String>("method_lookup")? {
+        builder = builder.method_lookup(lookup(&name)?);
+    }
+    if let Some(name) = options.get::<String>("type_names")? {
+        builder = builder.type_names(match name.as_str() {
+            "weak" => TypeNameForm::Weak,
+            "strong" => TypeNameForm::Strong,
+            other => {
+                return Err(errors::invalid(format!(
+                    "type_names is \"{other}\": write weak or strong"
+                )));
+            }
+        });
     }
     Ok(builder)
 }

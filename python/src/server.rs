@@ -17,8 +17,10 @@ use witrpc::server::{Fault, ServiceBuilder};
 use crate::bridge::{Bridge, Queue};
 use crate::contract::Contract;
 use crate::convert::{self, from_value};
+use crate::durable;
 use crate::options::Options;
 use crate::process::{self, Closing, Own, closed};
+use crate::publish::Publisher;
 use crate::{errors, server_options};
 
 struct Inner(Mutex<Option<witrpc::server::Server>>);
@@ -34,15 +36,22 @@ impl Closing for Inner {
 #[pyclass(frozen, module = "witrpc._witrpc")]
 pub(crate) struct Server(Own<Arc<Inner>>);
 
-type Handler = (String, Py<PyAny>);
+/// Line, what answers it, whether its calls are kept, and what tells of those without an answer.
+type Handler = (String, Py<PyAny>, bool, Option<Py<PyAny>>);
+
+/// Id, address, principal, events that wait, events that were dropped.
+type Seen<'py> = (Bound<'py, PyAny>, String, String, usize, u64);
 
 fn service(contract: &Contract, handlers: Vec<Handler>, queue: &Arc<Queue>) -> ServiceBuilder {
     let mut service = ServiceBuilder::new(contract.0.clone());
-    for (line, handler) in handlers {
-        let (queue, handler) = (queue.clone(), Arc::new(handler));
+    for (line, handler, is_durable, resolver) in handlers {
+        let (jobs, handler) = (queue.clone(), Arc::new(handler));
         service = service.handle_values(&line, move |context, values| {
-            begin(&queue, handler.clone(), context, values)
+            begin(&jobs, handler.clone(), context, values)
         });
+        if is_durable {
+            service = durable::durable(service, &line, resolver, queue);
+        }
     }
     service
 }
@@ -148,7 +157,7 @@ impl CallReply {
 
 /// A call as its handler sees it.
 #[pyclass(frozen, module = "witrpc._witrpc")]
-pub(crate) struct CallContext(witrpc::server::CallContext);
+pub(crate) struct CallContext(pub(crate) witrpc::server::CallContext);
 
 #[pymethods]
 impl CallContext {
@@ -197,31 +206,22 @@ impl CallContext {
     fn drop_connection(&self) {
         self.0.drop_connection();
     }
-}
 
-/// Raises events; may be used from any thread.
-#[pyclass(frozen, module = "witrpc._witrpc")]
-pub(crate) struct Publisher(Own<witrpc::server::Publisher>);
+    /// What the caller sent along for tracing; `None` if it did not.
+    #[getter]
+    fn trace_context(&self) -> Option<&[u8]> {
+        self.0.trace_context()
+    }
 
-#[pymethods]
-impl Publisher {
-    /// Raises an event of the contract by its name or line.
-    fn raise_event(
-        &self,
-        contract: &Bound<'_, Contract>,
-        event: &str,
-        args: &Bound<'_, PyTuple>,
-    ) -> PyResult<()> {
-        let publisher = self.0.get()?;
-        let contract = &contract.get().0;
-        let found = contract
-            .event(event)
-            .map_err(|e| errors::invalid(format!("event \"{event}\": {e}")))?;
-        let values = convert::arguments(args, found.name(), found.args(), found.types())?;
-        publisher
-            .raise_values(contract.name(), event, &values)
-            .map(drop)
-            .map_err(errors::raise)
+    /// The types that a generic method is called with, in C#.
+    #[getter]
+    fn type_arguments(&self) -> Vec<String> {
+        let types = self.0.type_arguments().iter();
+        types.map(ToString::to_string).collect()
+    }
+
+    fn publisher(&self) -> Publisher {
+        Publisher::new(self.0.publisher().clone())
     }
 }
 
@@ -264,6 +264,21 @@ impl Server {
         self.look(|server| server.clients().iter().map(ToString::to_string).collect())
     }
 
+    /// Id, address, principal, and events that wait or were dropped, of each connection.
+    fn connections<'py>(&self, py: Python<'py>) -> PyResult<Vec<Seen<'py>>> {
+        let connections = self.look(witrpc::server::Server::connections)?;
+        let seen = connections.into_iter().map(|connection| {
+            let id = convert::uuid(py, &connection.id)?;
+            let (peer, principal) = (
+                connection.peer.to_string(),
+                connection.principal.to_string(),
+            );
+            let events = (connection.events_waiting, connection.events_dropped);
+            Ok((id, peer, principal, events.0, events.1))
+        });
+        seen.collect()
+    }
+
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = self
             .look(|server| Some(server.stats()))?
@@ -272,6 +287,8 @@ impl Server {
         dict.set_item("connections", stats.connections)?;
         dict.set_item("running", stats.running)?;
         dict.set_item("executed", stats.executed)?;
+        dict.set_item("events_dropped", stats.events_dropped)?;
+        dict.set_item("slow_clients_closed", stats.slow_clients_closed)?;
         dict.set_item("remembered", stats.dedup.done)?;
         dict.set_item("replayed", stats.dedup.replayed)?;
         dict.set_item("attached", stats.dedup.attached)?;
@@ -283,7 +300,7 @@ impl Server {
     fn publisher(&self) -> PyResult<Publisher> {
         let publisher = self.look(|server| Some(server.publisher()))?;
         let publisher = publisher.ok_or_else(|| errors::raise(closed("server")))?;
-        Ok(Publisher(Own::new(publisher)))
+        Ok(Publisher::new(publisher))
     }
 
     /// Stops in order: a future of whether everything finished in time.

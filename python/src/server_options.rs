@@ -41,6 +41,9 @@ fn limits(object: &Bound<'_, PyAny>) -> PyResult<ServerLimits> {
         max_clients_per_address: size(object, "max_clients_per_address")?,
         max_strangers_per_address: size(object, "max_strangers_per_address")?,
         max_waiting_bytes: size(object, "max_waiting_bytes")?,
+        max_handshake_bytes: size(object, "max_handshake_bytes")?,
+        min_rate: u32::try_from(size(object, "min_rate")?).unwrap_or(u32::MAX),
+        rate_window: time(object, "rate_window")?.unwrap_or(defaults.rate_window),
         ..defaults
     })
 }
@@ -123,6 +126,9 @@ pub(crate) fn server(options: &Options<'_>, queue: &Arc<Queue>) -> PyResult<Serv
     if let Some(object) = options.any("dedup")? {
         builder = builder.dedup(dedup(&object)?);
     }
+    if let Some(object) = options.any("store")? {
+        builder = crate::durable::store(builder, &object)?;
+    }
     if let Some(object) = options.any("socket")? {
         builder = builder.socket(options::socket(&object)?);
     }
@@ -149,5 +155,5 @@ pub(crate) fn server(options: &Options<'_>, queue: &Arc<Queue>) -> PyResult<Serv
             })));
         });
     }
-    Ok(builder)
+    crate::publish::watch_connections(builder, options, queue)
 }

@@ -1,11 +1,14 @@
 """Health for Python's world: ASGI (in FastAPI and Starlette), Django, Prometheus, OpenTelemetry."""
 
 import asyncio
+import contextlib
+import os
+import signal
 from typing import Any
 
 import pytest
 import witrpc
-from conftest import Start, run
+from conftest import Running, Start, run
 from witrpc import health
 
 FAST = witrpc.Reconnect(max_attempts=0, initial_delay=60)
@@ -73,6 +76,56 @@ def test_the_three_verdicts_in_all_forms(start_demo: Start) -> None:
     run(main())
 
 
+def test_a_deep_check_notices_a_server_that_does_not_answer(start: Start) -> None:
+    server = start()
+
+    async def main() -> None:
+        async with witrpc.connect(server.endpoint) as client:
+            await client.probe()
+            report = await health.check_deep_async(client)
+            assert report.status is health.Status.HEALTHY
+            assert report.data["probe"] == "answered"
+            assert report.data["roundTripSeconds"] > 0
+            clients = {"MainClient": client}
+            assert (await _get(health.asgi_app(clients, deep=5)))[0] == 200
+
+            stop = os.killpg if server.kind == ".NET" else os.kill
+            stop(server.process.pid, signal.SIGSTOP)
+            # It may still run for a moment.
+            with contextlib.suppress(witrpc.TimeoutError):
+                while True:
+                    await client.probe(0.1)
+            report = await health.check_deep_async(client, timeout=0.1)
+            assert report.status is health.Status.UNHEALTHY
+            assert report.description.startswith("connected, but the server does not answer: ")
+            # The state alone does not tell.
+            assert health.check(client).status is health.Status.HEALTHY
+            status, body = await _get(health.asgi_app(clients, deep=0.1))
+            assert status == 503
+            assert b"not answered" in body
+            # While calls run, that is no verdict.
+            call = asyncio.ensure_future(client.service("Demo.IEcho").call("string Ping()"))
+            await asyncio.sleep(0)
+            report = await health.check_deep_async(client, timeout=0.1)
+            assert report.status is health.Status.HEALTHY
+            assert report.data["probe"].startswith("no verdict")
+            call.cancel()
+
+    run(main())
+
+
+def test_a_deep_check_of_a_blocking_client(demo: Running) -> None:
+    with witrpc.sync.connect(demo.endpoint) as client:
+        assert health.check_deep(client, "MainClient").data["probe"] == "answered"
+        assert health.django_check({"MainClient": client}, deep=5)() == []
+        report = run(health.check_deep_async(client))
+        assert report.data["probe"] == "answered"
+    assert health.check_deep(client).status is health.Status.UNHEALTHY
+    assert [found[1] if isinstance(found, tuple) else found.msg for found in health.django_check({"A": client}, deep=5)()] == [
+        "A is disconnected"
+    ]
+
+
 def test_in_starlette_and_fastapi(start_demo: Start) -> None:
     starlette = pytest.importorskip("starlette.applications")
     fastapi = pytest.importorskip("fastapi")
@@ -96,9 +149,14 @@ def test_in_starlette_and_fastapi(start_demo: Start) -> None:
 def test_prometheus(start_demo: Start) -> None:
     prometheus = pytest.importorskip("prometheus_client")
     registry = prometheus.CollectorRegistry()
-    with witrpc.sync.connect(start_demo().endpoint) as client:
-        registry.register(health.prometheus_collector({"MainClient": client}))
+    with (
+        witrpc.sync.connect(start_demo().endpoint) as client,
+        witrpc.sync.serve("tcp://127.0.0.1:0", witrpc.Handlers("Demo.INothing")) as server,
+    ):
+        registry.register(health.prometheus_collector({"MainClient": client}, servers={"Main": server}))
         text = prometheus.generate_latest(registry).decode()
+    assert 'witrpc_server_connections{server="Main"} 0.0' in text
+    assert 'witrpc_server_executed_total{server="Main"} 0.0' in text
     assert 'witrpc_client_state{client="MainClient"} 0.0' in text
     assert 'witrpc_client_reconnects_total{client="MainClient"} 0.0' in text
 
@@ -114,10 +172,12 @@ def test_opentelemetry() -> None:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
     handlers = witrpc.Handlers("Demo.IEcho")
+    told: list[str | None] = []
 
     @handlers.method("int Add(int a, int b)")
     async def add(a: int, b: int) -> int:
         await asyncio.sleep(0)
+        told.append(witrpc.current_call().trace_context)
         return a + b
 
     @handlers.method("string Fail(string message)")
@@ -142,4 +202,11 @@ def test_opentelemetry() -> None:
     failed = spans["Demo.IEcho/Fail", "CLIENT"]
     assert failed.attributes["witrpc.outcome"] == "answered"
     assert not failed.status.is_ok
-    assert any(kind == "SERVER" for _, kind in spans)
+    # The server's spans are below those of the client, across the wire.
+    served = spans["Demo.IEcho/Add", "SERVER"]
+    assert served.context.trace_id == call.context.trace_id
+    assert served.parent.span_id == call.context.span_id
+    assert served.parent.is_remote
+    assert [context.rpartition("-")[0] for context in told if context] == [
+        f"00-{call.context.trace_id:032x}-{call.context.span_id:016x}"
+    ]

@@ -84,7 +84,7 @@ def test_handlers_of_both_kinds() -> None:
             assert (await work.who()).startswith(" calls My.IWork.Who from 127.0.0.1:")
             await work.Mode.set("slow")
             assert await work.Mode.get() == "slow"
-            assert server.stats["connections"] == 1
+            assert server.stats.connections == 1
             assert len(server.clients) == 1
 
     run(main())
@@ -146,7 +146,7 @@ def test_a_repeated_call_runs_once() -> None:
         ):
             same = witrpc.with_options(client, invocation_id=id)
             assert [await same.count_up() for _ in range(3)] == [1, 1, 1]
-            assert server.stats["replayed"] == 2
+            assert server.stats.replayed == 2
         assert work.count == 1
         assert executed == ["CountUp"]
 
@@ -294,7 +294,7 @@ def test_a_blocking_server_with_threads_of_clients() -> None:
     with witrpc.sync.serve("tcp://127.0.0.1:0", Work()) as server:
         with witrpc.sync.connect(server.endpoint, contract=IWork) as work:
             assert work.add(2, 3) == 5  # type: ignore[comparison-overlap]
-        assert server.stats["executed"] == 1
+        assert server.stats.executed == 1
         endpoint = server.endpoint
     with pytest.raises(ConnectionError):
         witrpc.sync.connect(endpoint).connect()

@@ -139,3 +139,41 @@ def test_exceptions_in_every_callback_harm_nothing(start_demo: Start, caplog: py
 
     run(main())
     assert "on purpose" in caplog.text
+
+
+def test_exceptions_in_every_callback_of_a_server_harm_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    handlers = witrpc.Handlers("Demo.IEcho")
+
+    @handlers.method("string Ping()")
+    async def ping() -> str:
+        return "pong"
+
+    def fail(*_: object) -> None:
+        raise ValueError("on purpose")
+
+    async def fail_later(*_: object) -> None:
+        await asyncio.sleep(0)
+        raise ValueError("on purpose")
+
+    async def main() -> None:
+        for callback in (fail, fail_later):
+            async with witrpc.serve(
+                "tcp://127.0.0.1:0",
+                handlers,
+                validator=lambda token, _, check=callback: token == "good" or check(),
+                on_connected=callback,
+                on_disconnected=callback,
+                on_execute=callback,
+            ) as server:
+                for _ in range(20):
+                    async with witrpc.connect(server.endpoint, token="good") as client:
+                        assert await client.service("Demo.IEcho").call("string Ping()") == "pong"
+                # A token that could not be checked is not accepted.
+                with pytest.raises(witrpc.UnauthorizedError):
+                    await witrpc.connect(server.endpoint, token="bad")
+                # Nor is one sent that could not be got.
+                with pytest.raises(witrpc.WitRpcError, match="on purpose"):
+                    await witrpc.connect(server.endpoint, token=callback)  # type: ignore[arg-type]
+
+    run(main())
+    assert caplog.text.count("on purpose") >= 40

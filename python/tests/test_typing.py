@@ -11,9 +11,22 @@ import witrpc
 
 RIGHT = """
 import asyncio
-from typing import Annotated, Protocol, assert_type
+from dataclasses import dataclass
+from typing import Annotated, Protocol, TypeVar, assert_type
 
 import witrpc
+
+T = TypeVar("T")
+
+
+@dataclass
+class Person:
+    name: str
+
+
+class IStore(witrpc.Contract, Protocol, name="Demo.IStore", types=[Person]):
+    async def Same(self, value: T) -> T: ...
+    async def Load(self, t: type[T], key: str) -> T: ...
 
 
 class IEcho(witrpc.Contract, Protocol, name="Demo.IEcho"):
@@ -35,7 +48,10 @@ class IEchoSync(witrpc.Contract, Protocol, name="Demo.IEcho"):
 
 class Echo(IEcho):
     async def Add(self, a: int, b: int) -> int:
-        self.Progress(a)
+        assert_type(self.Progress(a), int)
+        self.Progress.to(witrpc.current_call())(a)
+        self.Progress.to([witrpc.current_call().connection], but=None)(a)
+        self.Moved.to(group=["x", "y"], but=witrpc.current_call())(a, "x")
         self.Moved(a, "x")
         self.Nothing()
         return a + b
@@ -46,6 +62,15 @@ class Echo(IEcho):
 
 async def token() -> str:
     return "secret"
+
+
+async def store(store: IStore) -> None:
+    assert_type(await store.Same(5), int)
+    assert_type(await store.Load(Person, "ann"), Person)
+
+
+def greet(connection: witrpc.Connection) -> None:
+    connection.join("everybody")
 
 
 async def main() -> None:
@@ -67,6 +92,8 @@ async def main() -> None:
             assert_type(pair, tuple[int, str])
         with echo.Progress.subscribe(print) as subscription:
             assert_type(subscription.dropped, int)
+            assert_type(subscription.stats.waiting, int)
+        echo.Progress.stream(queue=witrpc.EventQueue(max_events=10)).close()
     async with witrpc.connect("tcp://127.0.0.1:5100") as client:
         assert_type(client.state, witrpc.State)
         print(await client.service("Demo.IEcho").call("int Add(int, int)", 2, 3, timeout=5))
@@ -75,8 +102,12 @@ async def main() -> None:
         assert_type(service, witrpc.AsyncService)
     client = await witrpc.connect("tcp://127.0.0.1:5100")
     await client.wait_for(witrpc.State.CONNECTED, timeout=5)
-    async with witrpc.serve("tcp://127.0.0.1:0", Echo(), token="secret") as server:
+    async with witrpc.serve("tcp://127.0.0.1:0", Echo(), token="secret", on_connected=greet) as server:
         assert_type(server.endpoint, str)
+        assert_type(server.stats.executed, int)
+        assert_type(server.connections, list[witrpc.Connection])
+    await client.probe(timeout=1)
+    assert_type(await witrpc.health.check_deep_async(client), witrpc.health.Report)
 
 
 def blocking() -> None:
@@ -104,6 +135,11 @@ WRONG = [
     "def f(echo: IEcho) -> None: echo.Name.set(5)",
     'def f(echo: Echo) -> None: echo.Progress("x")',
     "def f(echo: IEcho) -> None:\n    def handler(text: str) -> None: ...\n    echo.Progress.subscribe(handler)",
+    'def f(echo: Echo) -> None: echo.Progress.to(group="room")("x")',
+    "def f(echo: Echo) -> None: echo.Progress.to(5)(5)",
+    "async def f(store: IStore) -> str: return await store.Same(5)",
+    'async def f(store: IStore) -> int: return await store.Load(Person, "ann")',
+    'witrpc.serve("tcp://x:1", on_connected=5)',
     'witrpc.connect("tcp://x:1", reconnect=5)',
     'witrpc.connect("tcp://x:1", codec="xml")',
     'witrpc.connect("tcp://x:1", nope=True)',

@@ -9,7 +9,7 @@ use witrpc::server::{CallContext, Fault, ServiceBuilder};
 
 use super::{Faults, Trace, int, staged};
 
-const GENERIC: &str = include_str!("../../../examples/demo-generic.witrpc.json");
+const GENERIC: &str = include_str!("../../contracts/demo-generic.witrpc.json");
 
 /// The contract `Demo.IGeneric`.
 #[allow(clippy::expect_used)]

@@ -20,7 +20,7 @@ pub use faults::{FaultSwitches, Faults};
 pub use generic::{generic_contract, generic_service};
 pub use trace::Trace;
 
-const ECHO: &str = include_str!("../../../examples/demo-echo.witrpc.json");
+const ECHO: &str = include_str!("../../contracts/demo-echo.witrpc.json");
 
 /// What .NET says of an exception that a synchronous method throws; its own text is lost.
 const REFLECTION: &str = "Exception has been thrown by the target of an invocation.";

@@ -18,8 +18,10 @@ import atexit as _atexit
 from . import _witrpc, errors, health, options, sync, types
 from ._aio import AsyncClient, AsyncService, connect
 from ._client import ClientBase, Peer, Stats, client_of, with_options
-from ._server import Call, Fault, Handlers, Server, ServerOptions, current_call, run, serve
-from .contract import Contract, ContractFile, Event, EventStream, Property, Subscription, line, load_contract
+from ._durable import Journal, Resolution, durable
+from ._publish import Connection
+from ._server import Call, Fault, Handlers, Server, ServerOptions, ServerStats, current_call, run, serve
+from .contract import Contract, ContractFile, Event, EventStats, EventStream, Property, Subscription, line, load_contract
 from .errors import (
     BadRequestError,
     CallCancelledError,
@@ -98,6 +100,7 @@ __all__ = [
     "ClientBase",
     "ClientOptions",
     "ClosedError",
+    "Connection",
     "Contract",
     "ContractFile",
     "DateTimeOffset",
@@ -105,6 +108,7 @@ __all__ = [
     "EncryptionError",
     "Event",
     "EventQueue",
+    "EventStats",
     "EventStream",
     "Fault",
     "ForkedProcessError",
@@ -115,6 +119,7 @@ __all__ = [
     "Int128",
     "InternalError",
     "InvalidArgumentError",
+    "Journal",
     "KeepAlive",
     "Limits",
     "Member",
@@ -127,12 +132,14 @@ __all__ = [
     "ProtocolError",
     "Reconnect",
     "RemoteError",
+    "Resolution",
     "Retry",
     "RetryBudget",
     "SByte",
     "Server",
     "ServerLimits",
     "ServerOptions",
+    "ServerStats",
     "Single",
     "Socket",
     "State",
@@ -153,6 +160,7 @@ __all__ = [
     "connect",
     "current_call",
     "declare",
+    "durable",
     "errors",
     "health",
     "line",

@@ -6,8 +6,8 @@ import asyncio
 import inspect
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
-from typing import Any, Generic, TypeVar, Unpack, overload
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 from . import _witrpc, contract
 from ._client import (
@@ -22,11 +22,12 @@ from ._client import (
     event_converter,
     logger,
     proxy,
+    wrong_with,
 )
 from ._loop import running_bridge
 from ._tracing import tracer
 from .errors import InvalidArgumentError
-from .options import AsyncClientOptions, Seconds, State
+from .options import AsyncClientOptions, EventQueue, Seconds, State
 
 __all__ = ["AsyncClient", "AsyncService", "connect"]
 
@@ -39,14 +40,21 @@ class AsyncMethod(BoundMethod):
 
     __slots__ = ()
 
-    async def __call__(self, *args: Any, **options: Any) -> Any:
+    def __call__(self, *args: Any, **options: Any) -> Coroutine[Any, Any, Any]:
         """Calls it. Cancelling the task that waits cancels the call."""
+        call: Any = self._started(args, options)
+        # Who forgets to await it is told what was not awaited.
+        call.__qualname__ = self._shown
+        started: Coroutine[Any, Any, Any] = call
+        return started
+
+    async def _started(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         preset = self._preset
         if options or len(args) != self._count:
             args, preset = self._prepared(args, options)
         if self._tracer is not None:
-            with self._tracer.span(*self._span):
-                return await self._call(args, preset)
+            with self._tracer.span(*self._span) as context:
+                return await self._call(args, preset, trace_context=context)
         call = self._native.start(running_bridge(), args, preset.timeout, preset.repeat, preset.invocation_id)
         try:
             result = await call.future
@@ -56,8 +64,9 @@ class AsyncMethod(BoundMethod):
         convert = self._convert
         return result if convert is None or result is None else convert(result)
 
-    async def _call(self, args: tuple[Any, ...], preset: Any, encoded: bool = False) -> Any:
-        call = self._native.start(running_bridge(), args, preset.timeout, preset.repeat, preset.invocation_id, encoded)
+    async def _call(self, args: tuple[Any, ...], preset: Any, encoded: bool = False, trace_context: bytes | None = None) -> Any:
+        special = (preset.timeout, preset.repeat, preset.invocation_id, encoded, trace_context)
+        call = self._native.start(running_bridge(), args, *special)
         try:
             result = await call.future
         except asyncio.CancelledError:
@@ -81,8 +90,8 @@ class AsyncEventStream(contract.EventStream[Any]):
         self._source.close()
 
     @property
-    def dropped(self) -> int:
-        return self._source.dropped
+    def stats(self) -> contract.EventStats:
+        return contract.EventStats(*self._source.stats())
 
     def __aiter__(self) -> AsyncIterator[Any]:
         return self
@@ -138,9 +147,14 @@ class AsyncSubscription:
         self._source.close()
 
     @property
+    def stats(self) -> contract.EventStats:
+        """What became of its events."""
+        return contract.EventStats(*self._source.stats())
+
+    @property
     def dropped(self) -> int:
-        """Events that were dropped because the handler was too slow: the oldest ones."""
-        return self._source.dropped
+        """Events that were dropped because the handler was too slow."""
+        return self.stats.dropped
 
     def __enter__(self) -> AsyncSubscription:
         return self
@@ -161,14 +175,15 @@ class AsyncEvent(contract.Event[Any]):
         self._line = line
         self._info = info
 
-    def stream(self) -> Any:
-        return AsyncEventStream(self._service._native.events(self._line), event_converter(self._info))
+    def stream(self, *, queue: EventQueue | None = None) -> Any:
+        source = self._service._native.events(self._line, queue)
+        return AsyncEventStream(source, event_converter(self._info))
 
     def __aiter__(self) -> Any:
         return self.stream()
 
-    def subscribe(self, handler: Callable[..., object]) -> contract.Subscription:
-        source = self._service._native.events(self._line)
+    def subscribe(self, handler: Callable[..., object], *, queue: EventQueue | None = None) -> contract.Subscription:
+        source = self._service._native.events(self._line, queue)
         return AsyncSubscription(source, self._info, handler, self._line)
 
     def __repr__(self) -> str:
@@ -197,8 +212,8 @@ class AsyncService(ServiceBase):
         method: AsyncMethod = self._method(line)
         options = call_options(self._preset, timeout, idempotent, deduplicated, invocation_id)
         if method._tracer is not None:
-            with method._tracer.span(*method._span):
-                return await method._call(args, options)
+            with method._tracer.span(*method._span) as context:
+                return await method._call(args, options, trace_context=context)
         return await method._call(args, options)
 
     async def call_encoded(
@@ -228,19 +243,16 @@ class AsyncService(ServiceBase):
         return AsyncEvent(self, line, None)
 
 
-class _Callbacks:
-    """Runs the callbacks of a client in its loop: in order, never two at once, also those that wait."""
+class Callbacks:
+    """Runs the callbacks of a client or server in its loop: in order, never two at once, also those that wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, whose: str) -> None:
+        self._whose = whose
         self._waiting: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
         self._task: asyncio.Task[None] | None = None
 
-    def wrap(self, callback: Callable[..., Any] | None) -> Callable[..., None] | None:
+    def wrap(self, callback: Callable[..., Any]) -> Callable[..., None]:
         """What the native half calls in the loop's thread."""
-        if callback is None:
-            return None
-        if not callable(callback):
-            raise InvalidArgumentError(f"{callback!r} is no callback: it can't be called")
         return lambda *args: self._call(callback, args)
 
     def _call(self, callback: Callable[..., Any], args: tuple[Any, ...]) -> None:
@@ -249,7 +261,7 @@ class _Callbacks:
             return
         result = self._guarded(callback, args)
         if inspect.isawaitable(result):
-            self._task = asyncio.get_running_loop().create_task(self._run(result), name="witrpc callbacks")
+            self._task = asyncio.get_running_loop().create_task(self._run(result), name=f"witrpc callbacks of {self._whose}")
 
     async def _run(self, first: Awaitable[Any]) -> None:
         try:
@@ -265,13 +277,13 @@ class _Callbacks:
         try:
             await result
         except Exception:
-            logger.exception("a callback of a client failed")
+            logger.exception("a callback of %s failed", self._whose)
 
     def _guarded(self, callback: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         try:
             return callback(*args)
         except Exception:
-            logger.exception("a callback of a client failed")
+            logger.exception("a callback of %s failed", self._whose)
             return None
 
     async def finish(self) -> None:
@@ -321,7 +333,7 @@ class AsyncClient(ClientBase, Generic[T]):
         self._contract = contract
         self._native: _witrpc.Client | None = None
         self._endpoints = options["endpoints"]
-        self._callbacks = _Callbacks()
+        self._callbacks = Callbacks("a client")
         self._closed = False
         if asyncio._get_running_loop() is not None:
             # Options that are wrong are told where they were written, if that is in a loop.
@@ -358,6 +370,13 @@ class AsyncClient(ClientBase, Generic[T]):
         native = self._start()
         async with asyncio.timeout(timeout):
             await native.start_wait_for(running_bridge(), int(state))
+
+    async def probe(self, timeout: Seconds = 5.0) -> None:
+        """Makes a round trip to the server that executes nothing, for health checks. An error says why there was none in time.
+
+        A .NET server answers one call after the other: while calls of this client run there, a timeout says little.
+        """
+        await self._started().start_probe(running_bridge(), timeout)
 
     async def close(self) -> None:
         """Disconnects for good, and waits for callbacks, but for the one that it is called in."""
@@ -397,6 +416,9 @@ class AsyncClient(ClientBase, Generic[T]):
     async def __aexit__(self, *_: object) -> None:
         """Closes it."""
         await self.close()
+
+    if not TYPE_CHECKING:
+        __enter__, __exit__ = wrong_with("async with witrpc.connect(...)", "with witrpc.sync.connect(...)")
 
     def __await__(self) -> Generator[Any, None, AsyncClient[T]]:
         """Connects and gives the client."""
@@ -442,7 +464,7 @@ def connect(endpoint: str | Sequence[str], *, contract: Any = None, **options: U
         functions; callbacks run in the client's loop, one after another.
     """
     token = options.get("token")
-    native = client_options(endpoint, options)
+    native = client_options(endpoint, options, AsyncClientOptions)
     if callable(token):
         native["token_provider"] = answering(token, "the token provider")
     return AsyncClient(native, callbacks(options), options.get("tracing", False), contract)

@@ -7,13 +7,16 @@ import inspect
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from . import _witrpc, contract
+from . import _witrpc, contract, errors
+from . import options as options_module
+from ._generics import GenericInfo
 from ._names import alike
+from ._schema import Schema
 from ._tracing import Tracer
 from .errors import ClosedError, InvalidArgumentError, WitRpcError
-from .options import NEVER, AsyncClientOptions, Reconnect, Seconds, State
+from .options import NEVER, Reconnect, Seconds, State
 
 T = TypeVar("T")
 
@@ -97,12 +100,12 @@ def _judge(retry_if: Callable[[Exception], bool]) -> Callable[[Exception], bool]
 CALLBACKS = ("on_reconnecting", "on_reconnected", "on_reconnection_failed", "on_state_changed", "on_retry")
 
 
-def client_options(endpoint: str | Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options as the native half takes them, but for callbacks."""
-    unknown = [name for name in given if name not in AsyncClientOptions.__annotations__]
-    if unknown:
-        known = ", ".join(sorted(AsyncClientOptions.__annotations__))
-        raise InvalidArgumentError(f"connect has no option {unknown[0]!r}: it has {known}")
+def client_options(endpoint: str | Sequence[str], given: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """The options as the native half takes them, but for callbacks. ``kind`` lists those that there are."""
+    for name in given:
+        if name not in kind.__annotations__:
+            raise errors._unknown("connect", name, kind.__annotations__)
+    options_module._checked(given, options_module.Limits)
     options = {name: value for name, value in given.items() if name not in ("token", "limits", "tracing", *CALLBACKS)}
     token, limits, retry = given.get("token"), given.get("limits"), given.get("retry")
     if token is not None and given.get("token_file") is not None:
@@ -177,6 +180,7 @@ class BoundMethod:
         "_count",
         "_native",
         "_preset",
+        "_shown",
         "_signature",
         "_span",
         "_tracer",
@@ -195,6 +199,7 @@ class BoundMethod:
         self._preset = preset
         self._tracer = tracer
         self._span = (contract_name, native.name)
+        self._shown = f"{contract_name}.{native.name}"
         self.name = native.name
         self._count = len(native.parameters)
         self._signature = None if info is None else info.signature
@@ -229,7 +234,60 @@ class BoundMethod:
         )
 
 
-M = TypeVar("M", bound=BoundMethod)
+M = TypeVar("M", bound="BoundMethod | GenericMethod")
+
+
+class GenericMethod:
+    """A generic method of a contract class: a call takes the types from its arguments."""
+
+    def __init__(self, service: ServiceBase, schema: Schema, info: contract.MethodInfo, generic: GenericInfo) -> None:
+        self._service = service
+        self._schema = schema
+        self._info = info
+        self._generic = generic
+        self._closed: dict[tuple[str, ...], BoundMethod] = {}
+
+    @property
+    def line(self) -> str:
+        """The C# line of the method."""
+        return self._info.line
+
+    def _close(self, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[BoundMethod, tuple[Any, ...], dict[str, Any]]:
+        """The method of these types, its arguments, and the options of the call."""
+        signature = self._info.signature
+        own: Any = {} if signature is None else signature.parameters
+        special = {key: options.pop(key) for key in KEYWORDS & options.keys() if key not in own}
+        values = bind(self._info.python_name, (), signature, args, options)
+        types = self._generic.types(self._info.python_name, values)
+        where = f"the type argument of {self._info.python_name}"
+        texts = tuple(self._schema.known_text(types[variable], where) for variable in self._generic.variables)
+        method = self._closed.get(texts)
+        if method is None:
+            clauses = "".join(
+                f" where {variable.__name__} = {text}" for variable, text in zip(self._generic.variables, texts, strict=True)
+            )
+            result = self._generic.result(types)
+            closed = contract.MethodInfo(self._info.python_name, "", None, (), result)
+            method = self._service._bind(self._info.line + clauses, closed)
+            if len(self._closed) < 4096:
+                self._closed[texts] = method
+        return method, self._generic.sent(values), special
+
+    def accepts(self, args: tuple[Any, ...]) -> bool:
+        """Whether these arguments fit."""
+        try:
+            method, sent, _ = self._close(args, {})
+        except InvalidArgumentError:
+            return False
+        return method.accepts(sent)
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Calls it, as methods of its client are called."""
+        method, sent, special = self._close(args, options)
+        return method(*sent, **special)  # type: ignore[operator]
+
+    def __repr__(self) -> str:
+        return f"<method {self.line}>"
 
 
 class Overloads(Generic[M]):
@@ -368,8 +426,33 @@ class ClientBase:
         """Drops the link and stays without one until it is connected again. Calls under way end as closed."""
         self._started().disconnect()
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Says where methods are, to those who look for them here."""
+            if name.startswith("_"):
+                raise AttributeError(name)
+            # Of a client that failed while it was made, there is nothing to say more.
+            given = self.__dict__.get("_contract")
+            shown = getattr(given, "__name__", "IEcho")
+            raise AttributeError(
+                f"a client has no {name!r}: methods and events are those of its services, client.service({shown}).{name}, "
+                f"or those of what `async with witrpc.connect(..., contract={shown})` (or `with`) gives"
+            )
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {', '.join(self._endpoints)}: {self.state.name.lower()}>"
+
+
+def wrong_with(right: str, other: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """What begins and ends a block of the wrong kind: an error that says which is the right one."""
+
+    def begin(self: Any) -> Any:
+        raise TypeError(f"write `{right}`, or `{other}`")
+
+    def end(self: Any, *_: object) -> None: ...
+
+    return begin, end
 
 
 def closed_error() -> ClosedError:
@@ -387,9 +470,13 @@ def proxy(service: ServiceBase, info: contract.ContractInfo) -> Any:
     attributes["__witrpc_info__"] = info
     by_name: dict[str, list[Any]] = {}
     for method in info.methods:
-        by_name.setdefault(method.python_name, []).append(service._bind(method.line, method))
-    for name, bound in by_name.items():
-        attributes[name] = bound[0] if len(bound) == 1 else Overloads(name, bound)
+        if method.generic is not None:
+            bound: Any = GenericMethod(service, info.schema, method, method.generic)
+        else:
+            bound = service._bind(method.line, method)
+        by_name.setdefault(method.python_name, []).append(bound)
+    for name, methods in by_name.items():
+        attributes[name] = methods[0] if len(methods) == 1 else Overloads(name, methods)
     for event in info.events:
         attributes[event.python_name] = service._event_class(service, event.line, event)
     for prop in info.properties:

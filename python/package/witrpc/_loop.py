@@ -13,11 +13,21 @@ _bridges: dict[int, tuple[asyncio.AbstractEventLoop, Bridge]] = {}
 
 def running_bridge() -> Bridge:
     """Gives the bridge of the running loop, made with its first use."""
-    loop = asyncio.get_running_loop()
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        raise no_loop() from None
     entry = _bridges.get(id(loop))
     if entry is not None and entry[0] is loop:
         return entry[1]
     return _make(loop)
+
+
+def no_loop() -> RuntimeError:
+    """The error of what needs an event loop, where none runs."""
+    error = RuntimeError("this belongs to an event loop, and none is running here")
+    error.add_note("Put it into a coroutine that asyncio.run(...) runs, or use witrpc.sync, which needs no loop.")
+    return error
 
 
 def _make(loop: asyncio.AbstractEventLoop) -> Bridge:

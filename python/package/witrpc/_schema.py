@@ -11,6 +11,7 @@ import dataclasses
 import datetime
 import decimal
 import enum
+import threading
 import types
 import typing
 import uuid
@@ -19,7 +20,7 @@ from typing import Any, TypeAlias
 
 from ._names import member_case, pascal_case
 from .errors import InvalidArgumentError
-from .types import Declaration, Member, Net, _Shape
+from .types import Array, Declaration, Member, Net, _Shape
 
 Converter: TypeAlias = Callable[[Any], Any] | None
 
@@ -58,6 +59,25 @@ _MAPS: dict[Any, str] = {
     collections.abc.Mapping: "IReadOnlyDictionary",
     collections.abc.MutableMapping: "IDictionary",
 }
+
+
+# Names of types that Python can't tell, and what their values are.
+_NAMED: dict[str, Any] = {
+    "long": typing.Annotated[int, Net("long")],
+    "float": typing.Annotated[float, Net("float")],
+    "DateTimeOffset": typing.Annotated[datetime.datetime, Net("DateTimeOffset")],
+}
+
+
+def _split(text: str) -> list[str]:
+    """The types between the brackets of a generic one."""
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        depth += (c in "<([") - (c in ">)]")
+        if c == "," and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    return [part for part in [*parts, text[start:].strip()] if part]
 
 
 def _unwrapped(annotation: Any) -> Any:
@@ -133,12 +153,15 @@ class Schema:
         self._namespace = namespace
         self._declared: dict[Any, str] = {}
         self.declarations: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
 
     def text(self, annotation: Any, where: str) -> str:
         """The C# text of a type. ``where`` is what is said in an error."""
         annotation = _unwrapped(annotation)
         if annotation is None or annotation is type(None):
             return "void"
+        if isinstance(annotation, typing.TypeVar):
+            return annotation.__name__
         inner = _optional(annotation)
         if inner is not None:
             return self.text(inner, where) + "?"
@@ -165,6 +188,41 @@ class Schema:
             f"{where}: nothing is known of {shown} in .NET:{hint} write Annotated[..., "
             'witrpc.Net("its C# type")], or make it a dataclass'
         )
+
+    def known_text(self, annotation: Any, where: str) -> str:
+        """The C# text of a type of which the contract must know already what there is to declare."""
+        with self._lock:
+            known = len(self.declarations)
+            text = annotation.name if isinstance(annotation, Net) else self.text(annotation, where)
+            if len(self.declarations) > known:
+                missing = list(self._declared)[known:]
+                for cls in missing:
+                    del self._declared[cls]
+                del self.declarations[known:]
+                raise InvalidArgumentError(
+                    f"{where}: {missing[0].__name__} is not among the types of the contract: add types=[{missing[0].__name__}] "
+                    "to the bases of its class"
+                )
+        return text
+
+    def annotation(self, text: str) -> Any:
+        """The annotation of a C# type, as type arguments of a generic method are told; ``Any`` where none fits."""
+        text = text.removeprefix("global::")
+        for known in (_SCALARS, {cls: name.removeprefix("global::") for cls, name in self._declared.items()}):
+            found = next((annotation for annotation, name in known.items() if name == text), None)
+            if found is not None:
+                return found
+        if text.endswith("?"):
+            return self.annotation(text[:-1]) | None
+        if text.endswith("[]"):
+            return typing.Annotated[list[self.annotation(text[:-2])], Array]  # type: ignore[misc]
+        head, _, rest = text.partition("<")
+        args = tuple(map(self.annotation, _split(rest.removesuffix(">"))))
+        for known in (_LISTS, _MAPS):
+            found = next((annotation for annotation, name in known.items() if name == head), None)
+            if found is not None and args:
+                return found[args]
+        return _NAMED.get(text, Any)
 
     def _annotated(self, inner: Any, marks: tuple[Any, ...], where: str) -> str:
         optional = _optional(_unwrapped(inner))

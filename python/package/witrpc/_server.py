@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import contextvars
 import functools
 import inspect
 import os
@@ -13,96 +12,25 @@ import signal
 import uuid
 import weakref
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, Unpack, cast
 
-from . import _witrpc, contract
-from ._aio import answering
-from ._client import logger
+from . import _witrpc, contract, errors
+from . import options as option_classes
+from ._aio import Callbacks, answering
+from ._call import Call, Fault, current, current_call
+from ._client import logger, wrong_with
+from ._durable import Journal, resolver_of
+from ._generics import GenericInfo
 from ._loop import running_bridge
-from ._schema import Converter
+from ._publish import Audience, Connection, RaisedEvent, raise_event, serves
+from ._schema import Converter, Schema
 from ._tracing import Tracer, tracer
 from .errors import ClosedError, InvalidArgumentError, WitRpcError
 from .options import Codec, Dedup, EventQueue, KeepAlive, ServerLimits, Socket, Tls, WebSocket
 
-__all__ = ["Call", "Fault", "Handlers", "Server", "ServerOptions", "current_call", "run", "serve"]
+__all__ = ["Call", "Fault", "Handlers", "Server", "ServerOptions", "ServerStats", "current_call", "run", "serve"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class Fault(Exception):
-    """Raised by a handler: the status and the texts that the caller gets.
-
-    Any other exception is status 500 with its own text as details. Status 503 says that the handler refuses for now
-    and has done nothing: that is not remembered, and the caller's retry policy may try again.
-    """
-
-    def __init__(self, message: str, *, status: int = 500, details: str | None = None) -> None:
-        """``message`` is what the caller sees first, ``details`` what lies behind it."""
-        super().__init__(message)
-        self.status = status
-        self.details = details
-
-
-class Call:
-    """The call that a handler answers."""
-
-    def __init__(self, native: _witrpc.CallContext) -> None:
-        self._native = native
-
-    @property
-    def contract(self) -> str:
-        """The .NET name of the contract."""
-        return self._native.contract
-
-    @property
-    def method(self) -> str:
-        """The name of the method."""
-        return self._native.method
-
-    @property
-    def invocation_id(self) -> uuid.UUID:
-        """Stable over the attempts of one call."""
-        return self._native.invocation_id
-
-    @property
-    def principal(self) -> str:
-        """Who calls, as the validator of tokens said."""
-        return self._native.principal
-
-    @property
-    def peer(self) -> str:
-        """The address of the client."""
-        return self._native.peer
-
-    @property
-    def connection(self) -> uuid.UUID:
-        """The id of the connection."""
-        return self._native.connection
-
-    @property
-    def remaining(self) -> float | None:
-        """How much of the caller's time is left, in seconds; ``None`` if it did not say."""
-        return self._native.remaining
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether nobody waits for the answer any more. A coroutine function is cancelled then, by itself."""
-        return self._native.is_cancelled
-
-    def drop_connection(self) -> None:
-        """Closes the connection that the call came on, at once: for clients that must go, and for tests."""
-        self._native.drop_connection()
-
-
-_current: contextvars.ContextVar[Call] = contextvars.ContextVar("witrpc_call")
-
-
-def current_call() -> Call:
-    """The call that the running handler answers."""
-    try:
-        return _current.get()
-    except LookupError:
-        raise InvalidArgumentError("no call is being answered here: current_call() is for handlers") from None
 
 
 class ServerOptions(TypedDict, total=False):
@@ -123,6 +51,9 @@ class ServerOptions(TypedDict, total=False):
     """Bounds."""
     dedup: Dedup | None
     """Bounds of the memory of calls."""
+    store: Journal | None
+    """Where calls of methods that are :func:`~witrpc.durable` are kept, so that they outlive the process. Default: in
+    memory only."""
     tls: Tls | None
     """The certificate of ``tls://`` and ``wss://``."""
     socket: Socket | None
@@ -139,10 +70,40 @@ class ServerOptions(TypedDict, total=False):
     """Bounds of the queue of events of each connection, and what happens to a client that is too slow."""
     threads: int
     """Most threads for handlers that are plain functions. Default 32."""
+    on_connected: Callable[[Connection], Any] | None
+    """Called with each client that was authorised: the place to put it into groups. A plain function is called before any
+    call of that client; it may also be a coroutine function."""
+    on_disconnected: Callable[[Connection], Any] | None
+    """Called with each connection that has ended, after ``on_connected`` of it."""
     on_execute: Callable[[str, str, Any], Any] | None
-    """Called for each execution, with contract, method and invocation id."""
+    """Called for each execution, with contract, method and invocation id; may be a coroutine function."""
     tracing: bool
-    """Spans of OpenTelemetry for executions. Default off."""
+    """Spans of OpenTelemetry for executions, below those of their callers. Default off."""
+
+
+class ServerStats(NamedTuple):
+    """What a server has done and does."""
+
+    connections: int
+    """Connections now."""
+    running: int
+    """Handlers running now."""
+    executed: int
+    """Handlers ever begun."""
+    events_dropped: int
+    """Events that were dropped because a client did not read as fast as they came, each for each such client."""
+    slow_clients_closed: int
+    """Connections that were closed because their clients did not read their events."""
+    remembered: int
+    """Answers in the memory of calls."""
+    replayed: int
+    """Repeated calls that were answered from it."""
+    attached: int
+    """Repeated calls that got the answer of one that was running."""
+    unknown: int
+    """Repeated calls whose first execution is known and its answer is not."""
+    refused: int
+    """Calls that were refused because the memory was full of running ones."""
 
 
 class _Handler:
@@ -161,10 +122,40 @@ class _Handler:
         self.names = names
         self.waits = inspect.iscoroutinefunction(function)
 
-    def converted(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        if self.arguments is None:
-            return args
-        return tuple(arg if step is None or arg is None else step(arg) for step, arg in zip(self.arguments, args, strict=True))
+    def converted(self, call: Call, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return args if self.arguments is None else _converted(self.arguments, args)
+
+
+def _converted(steps: tuple[Converter, ...], args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(arg if step is None or arg is None else step(arg) for step, arg in zip(steps, args, strict=True))
+
+
+class _GenericHandler(_Handler):
+    """What answers a generic method, whatever its type arguments are."""
+
+    def __init__(
+        self,
+        line: str,
+        function: Callable[..., Any],
+        generic: GenericInfo,
+        schema: Schema,
+        names: tuple[str, str],
+    ) -> None:
+        super().__init__(line, function, (), names)
+        self._generic = generic
+        self._schema = schema
+        self._plans: dict[tuple[str, ...], tuple[dict[Any, Any], tuple[Converter, ...]]] = {}
+
+    def converted(self, call: Call, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        texts = tuple(call.type_arguments)
+        plan = self._plans.get(texts)
+        if plan is None:
+            types = dict(zip(self._generic.variables, map(self._schema.annotation, texts), strict=True))
+            plan = types, self._generic.arguments(types)
+            # Clients choose the types: they are not to fill the memory.
+            if len(self._plans) < 1024:
+                self._plans[texts] = plan
+        return self._generic.received(plan[0], _converted(plan[1], args))
 
 
 class Handlers:
@@ -197,42 +188,26 @@ class Handlers:
 
         return note
 
-    def raise_event(self, line: str, *args: Any) -> None:
-        """Raises an event, named by its line or, with a contract file, its name."""
-        servers = list(self._servers)
-        if not servers:
-            raise ClosedError("nothing serves this")
-        for server in servers:
-            server._publish(self._native, line, args)
+    def event(self, line: str) -> contract.Event[Any]:
+        """An event, named by its line or, with a contract file, its name: raised by calling it."""
 
+        def raising(args: tuple[Any, ...], to: Audience | None) -> int:
+            servers = list(self._servers)
+            if not servers:
+                raise ClosedError("nothing serves this")
+            return sum(server._publish(self._native, line, args, to) for server in servers)
 
-_served: weakref.WeakKeyDictionary[Any, list[tuple[weakref.ref[Server], contract.ContractInfo]]] = weakref.WeakKeyDictionary()
+        return RaisedEvent(raising)
 
-
-class _RaisedEvent(contract.Event[Any]):
-    def __init__(self, instance: Any, name: str) -> None:
-        self._instance = instance
-        self._name = name
-
-    def __call__(self, *args: Any) -> None:
-        raised = False
-        for reference, info in _served.get(self._instance, ()):
-            server = reference()
-            event = next((event for event in info.events if event.python_name == self._name), None)
-            if server is not None and event is not None:
-                server._publish(info.native, event.line, args)
-                raised = True
-        if not raised:
-            raise ClosedError(f"the event {self._name} was raised, and nothing serves {self._instance!r}")
-
-
-def raised_by(instance: Any, name: str) -> contract.Event[Any]:
-    """The event of an object that is served, or will be."""
-    return _RaisedEvent(instance, name)
+    def raise_event(self, line: str, *args: Any) -> int:
+        """Raises an event to every client; gives how many are meant."""
+        return self.event(line)(*args)
 
 
 def _service_of(instance: Any) -> tuple[contract.ContractInfo, list[_Handler]]:
     cls = contract.contract_class(type(instance))
+    if cls is None and isinstance(instance, type):
+        raise InvalidArgumentError(f"{instance.__name__} is a class: serve an object of it, {instance.__name__}()")
     if cls is None:
         raise InvalidArgumentError(
             f"{instance!r} can't be served: its class needs a contract among its bases, as in class Echo(IEcho)"
@@ -244,7 +219,11 @@ def _service_of(instance: Any) -> tuple[contract.ContractInfo, list[_Handler]]:
         own = getattr(type(instance), method.python_name, None)
         if not callable(function) or own is getattr(cls, method.python_name, None):
             raise InvalidArgumentError(f"{type(instance).__name__} does not answer {cls.__name__}.{method.python_name}")
-        handlers.append(_Handler(method.line, function, method.arguments, (info.native.name, method.python_name)))
+        names = (info.native.name, method.python_name)
+        if method.generic is None:
+            handlers.append(_Handler(method.line, function, method.arguments, names))
+        else:
+            handlers.append(_GenericHandler(method.line, function, method.generic, info.schema, names))
     for prop in info.properties:
         name = prop.net_name
         plain = inspect.getattr_static(instance, prop.python_name, None)
@@ -258,22 +237,40 @@ def _service_of(instance: Any) -> tuple[contract.ContractInfo, list[_Handler]]:
     return info, handlers
 
 
+# Options that the native half does not take as they are.
+_OURS = ("threads", "tracing", "validator", "on_connected", "on_disconnected", "on_execute")
+
+
 class Server:
     """A server on an event loop. Made by :func:`serve`; use it with ``async with``, or ``await`` it to start it."""
 
     def __init__(self, endpoints: str | Sequence[str], services: Sequence[Any], options: ServerOptions) -> None:
         """Use :func:`serve`."""
-        unknown = [name for name in options if name not in ServerOptions.__annotations__]
-        if unknown:
-            known = ", ".join(sorted(ServerOptions.__annotations__))
-            raise InvalidArgumentError(f"serve has no option {unknown[0]!r}: it has {known}")
-        self._options: dict[str, Any] = {
-            name: value for name, value in options.items() if name not in ("threads", "tracing", "validator")
-        }
+        for name in options:
+            if name not in ServerOptions.__annotations__:
+                raise errors._unknown("serve", name, ServerOptions.__annotations__)
+        option_classes._checked(options, ServerLimits)
+        store: Any = options.get("store")
+        if store is not None and not isinstance(store, Journal):
+            raise InvalidArgumentError(f'store is {store!r}: write store=witrpc.Journal("directory")')
+        self._options: dict[str, Any] = {name: value for name, value in options.items() if name not in _OURS}
         self._options["endpoints"] = [endpoints] if isinstance(endpoints, str) else list(endpoints)
         validator = options.get("validator")
         if validator is not None:
             self._options["validator"] = answering(validator, "the validator of tokens")
+        self._callbacks = Callbacks("a server")
+        on_connected: Any = options.get("on_connected")
+        if on_connected is not None:
+            # A plain function waits for no other callback: it is to run before the first call of the client.
+            plain = not inspect.iscoroutinefunction(on_connected)
+            turns = Callbacks("a server") if plain else self._callbacks
+            self._options["on_connected"] = self._connection_callback("on_connected", on_connected, turns)
+        on_disconnected: Any = options.get("on_disconnected")
+        if on_disconnected is not None:
+            self._options["on_disconnected"] = self._connection_callback("on_disconnected", on_disconnected, self._callbacks)
+        on_execute: Any = options.get("on_execute")
+        if on_execute is not None:
+            self._options["on_execute"] = Callbacks("a server").wrap(_function("on_execute", on_execute))
         self._services = services
         self._threads = options.get("threads", 32)
         self._tracer: Tracer | None = tracer(options.get("tracing", False), "SERVER")
@@ -283,6 +280,17 @@ class Server:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    def _connection_callback(self, name: str, callback: Any, turns: Callbacks) -> Callable[..., None]:
+        _function(name, callback)
+
+        def seen(publisher: _witrpc.Publisher, id: uuid.UUID, peer: str, principal: str, groups: list[str]) -> Any:
+            self._publisher = publisher
+            # Of one that has ended nothing else remembers them.
+            known = groups if name == "on_disconnected" else None
+            return callback(Connection(publisher, id, peer, principal, groups=known))
+
+        return turns.wrap(seen)
 
     async def start(self) -> None:
         """Binds the endpoints and begins to serve."""
@@ -295,27 +303,45 @@ class Server:
         for service in self._services:
             if isinstance(service, Handlers):
                 native = service._native
-                handlers = [_Handler(line, function, (), (native.name, line)) for line, function in service._functions.items()]
+                handlers = [
+                    _Handler(line, function, (), (native.name, native.method(line)[0]))
+                    for line, function in service._functions.items()
+                ]
                 service._servers.add(self)
             else:
                 info, handlers = _service_of(service)
                 native = info.native
                 served.append((service, info))
-            entries.append((native, [(handler.line, self._answering(handler)) for handler in handlers]))
+            entries.append((native, [self._entry(handler) for handler in handlers]))
+        self._check_store(entries)
+        # Before it starts: the first call may be there before we know that it did.
+        for service, info in served:
+            serves(service, self._publish, info)
         self._native = await _witrpc.Server.start(running_bridge(), self._options, entries)
         self._publisher = self._native.publisher()
-        for service, info in served:
-            _served.setdefault(service, []).append((weakref.ref(self), info))
 
-    def _publish(self, native: _witrpc.Contract, line: str, args: tuple[Any, ...]) -> None:
-        if self._publisher is not None:
-            self._publisher.raise_event(native, line, args)
+    def _entry(self, handler: _Handler) -> tuple[str, Callable[..., None], bool, Callable[..., None] | None]:
+        kept, resolver = resolver_of(handler.function)
+        asked = None if resolver is None else answering(resolver, f"the resolver of {handler.names[1]}")
+        return handler.line, self._answering(handler), kept, asked
+
+    def _check_store(self, entries: list[Any]) -> None:
+        kept = [f"{native.name}/{line}" for native, handlers in entries for line, _, kept, _ in handlers if kept]
+        if kept and self._options.get("store") is None:
+            raise InvalidArgumentError(f"{kept[0]} is durable: say where calls are kept, serve(..., store=witrpc.Journal(...))")
+        if not kept and self._options.get("store") is not None:
+            raise InvalidArgumentError("the server has a store, and none of its methods is durable: mark them, @witrpc.durable")
+
+    def _publish(self, native: _witrpc.Contract, line: str, args: tuple[Any, ...], to: Audience | None) -> int:
+        return 0 if self._publisher is None else raise_event(self._publisher, native, line, args, to)
 
     def _answering(self, handler: _Handler) -> Callable[[Any, tuple[Any, ...], Any], None]:
         """What the native half calls in the loop's thread with each call."""
 
         def begin(context: Any, args: tuple[Any, ...], reply: Any) -> None:
             call = Call(context)
+            if self._publisher is None:
+                self._publisher = context.publisher()
             if handler.waits:
                 self._start_task(self._wait(handler, call, args, reply), reply)
                 return
@@ -333,10 +359,10 @@ class Server:
         reply.when_abandoned(task.cancel)
 
     async def _wait(self, handler: _Handler, call: Call, args: tuple[Any, ...], reply: Any) -> None:
-        _current.set(call)
+        current.set(call)
         try:
-            with self._span(handler):
-                result = await handler.function(*handler.converted(args))
+            with self._span(handler, call):
+                result = await handler.function(*handler.converted(call, args))
         except asyncio.CancelledError:
             reply.fail(500, "Failed to process request", "The handler was cancelled")
             raise
@@ -349,15 +375,15 @@ class Server:
 
     def _run(self, handler: _Handler, call: Call, args: tuple[Any, ...], reply: Any) -> None:
         """On a thread of the pool."""
-        token = _current.set(call)
+        token = current.set(call)
         try:
-            with self._span(handler):
-                result = handler.function(*handler.converted(args))
+            with self._span(handler, call):
+                result = handler.function(*handler.converted(call, args))
         except BaseException as error:
             _fail(handler, reply, error)
             return
         finally:
-            _current.reset(token)
+            current.reset(token)
         if inspect.isawaitable(result) and self._loop is not None:
             # A plain function that gives something to wait for: a decorated coroutine function.
             awaited = result
@@ -370,8 +396,8 @@ class Server:
             return
         _answer(handler, reply, result)
 
-    def _span(self, handler: _Handler) -> Any:
-        return contextlib.nullcontext() if self._tracer is None else self._tracer.span(*handler.names)
+    def _span(self, handler: _Handler, call: Call) -> Any:
+        return contextlib.nullcontext() if self._tracer is None else self._tracer.span(*handler.names, call.trace_context)
 
     def _running(self) -> _witrpc.Server:
         if self._native is None:
@@ -397,9 +423,24 @@ class Server:
         return self._running().clients
 
     @property
-    def stats(self) -> dict[str, int]:
-        """What it has done and does: connections, running, executed, and the counts of its memory of calls."""
-        return self._running().stats()
+    def connections(self) -> list[Connection]:
+        """Its connections now."""
+        publisher = self._publisher
+        if publisher is None:
+            return []
+        return [
+            Connection(publisher, id, peer, principal, events_waiting=waiting, events_dropped=dropped)
+            for id, peer, principal, waiting, dropped in self._running().connections()
+        ]
+
+    def members(self, group: str) -> list[uuid.UUID]:
+        """The ids of the connections in a group."""
+        return [] if self._publisher is None else self._publisher.members(group)
+
+    @property
+    def stats(self) -> ServerStats:
+        """What it has done and does."""
+        return ServerStats(**self._running().stats())
 
     async def stop(self, grace: float = 30.0) -> bool:
         """Stops in order: refuses new calls, lets running ones finish within ``grace`` seconds, closes connections.
@@ -409,6 +450,7 @@ class Server:
         if self._native is None:
             return True
         finished: bool = await self._native.stop(running_bridge(), grace)
+        await self._callbacks.finish()
         for task in list(self._tasks):
             task.cancel()
         if self._executor is not None:
@@ -455,6 +497,9 @@ class Server:
         """Stops it in order."""
         await self.stop()
 
+    if not TYPE_CHECKING:
+        __enter__, __exit__ = wrong_with("async with witrpc.serve(...)", "with witrpc.sync.serve(...)")
+
     def __await__(self) -> Generator[Any, None, Server]:
         """Starts it and gives it."""
         return self.__aenter__().__await__()
@@ -463,6 +508,12 @@ class Server:
         """Where it listens."""
         where = ", ".join(self._options["endpoints"] if self._native is None else self._native.endpoints)
         return f"<server at {where or 'nothing: stopped'}>"
+
+
+def _function(name: str, value: Any) -> Callable[..., Any]:
+    if not callable(value):
+        raise InvalidArgumentError(f"{name} is {value!r}: it must be a function")
+    return cast("Callable[..., Any]", value)
 
 
 async def _first(*works: Coroutine[Any, Any, Any]) -> None:

@@ -9,18 +9,25 @@ import json
 import os
 import sys
 import typing
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any, Generic, Protocol, TypeVar, TypeVarTuple, overload
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, TypeVarTuple, overload
 
+from . import _generics as generics
 from . import _witrpc
+from ._generics import GenericInfo
 from ._names import pascal_case
 from ._schema import Converter, Schema, converter
 from .errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from ._publish import Who
+    from .options import EventQueue
 
 __all__ = [
     "Contract",
     "ContractFile",
     "Event",
+    "EventStats",
     "EventStream",
     "Property",
     "Subscription",
@@ -37,6 +44,17 @@ Ts = TypeVarTuple("Ts")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class EventStats(typing.NamedTuple):
+    """What became of the events of a subscription or stream."""
+
+    delivered: int
+    """Events that were handed to the handler, or taken from the stream."""
+    dropped: int
+    """Events that were dropped because they came faster than they were taken."""
+    waiting: int
+    """Events that wait now."""
+
+
 class Subscription(Protocol):
     """A handler that is called with each event. Also a context manager that ends it."""
 
@@ -44,8 +62,13 @@ class Subscription(Protocol):
         """Ends it. A handler that is running still ends."""
 
     @property
+    def stats(self) -> EventStats:
+        """What became of its events."""
+        ...
+
+    @property
     def dropped(self) -> int:
-        """Events that were dropped because the handler was too slow: the oldest ones."""
+        """Events that were dropped because the handler was too slow."""
         ...
 
     def __enter__(self) -> Subscription:
@@ -59,8 +82,8 @@ class Subscription(Protocol):
 class EventStream(abc.ABC, Generic[T_co]):
     """Events from the moment on at which it was made, in order. Iterate over it, with ``async for`` or ``for``.
 
-    As many wait to be taken as ``event_queue`` of the client allows (65,536); then the oldest are dropped, and
-    :attr:`dropped` says how many.
+    As many wait to be taken as ``queue=``, or ``event_queue`` of the client, allows (65,536); then the oldest are
+    dropped, and :attr:`stats` says how many.
     """
 
     @abc.abstractmethod
@@ -69,8 +92,13 @@ class EventStream(abc.ABC, Generic[T_co]):
 
     @property
     @abc.abstractmethod
+    def stats(self) -> EventStats:
+        """What became of its events."""
+
+    @property
     def dropped(self) -> int:
-        """Events that were dropped because they were not taken in time: the oldest ones."""
+        """Events that were dropped because they were not taken in time."""
+        return self.stats.dropped
 
     def get(self, timeout: float | None = None) -> T_co:
         """The next event, of a blocking client. Raises :class:`TimeoutError` if none comes in ``timeout`` seconds."""
@@ -99,8 +127,28 @@ class Event(Generic[*Ts]):
     At a client it is iterated over or subscribed to; at a server it is raised by calling it.
     """
 
-    def __call__(self, *args: *Ts) -> None:
-        """Raises the event, at a server: every client gets it. Never waits; may be called on any thread."""
+    def __call__(self, *args: *Ts) -> int:
+        """Raises the event, at a server: every client gets it. Gives how many clients are meant.
+
+        Never waits; may be called on any thread. Raised by a handler, it reaches a client before the answer does.
+        """
+        raise TypeError("events are raised by servers, and this is a client")
+
+    def to(
+        self,
+        connections: Who | Iterable[Who] | None = None,
+        *,
+        group: str | Iterable[str] | None = None,
+        principal: str | None = None,
+        but: Who | Iterable[Who] | None = None,
+    ) -> Event[*Ts]:
+        """The event for some clients only: ``self.Progress.to(group="room")(50)``.
+
+        :param connections: These connections: a :class:`Connection`, its id, or a :class:`Call` that came on it.
+        :param group: Members of this group, or of one of these, when the event is raised.
+        :param principal: All connections of this principal.
+        :param but: Not these connections; alone it means all others: ``to(but=witrpc.current_call())``.
+        """
         raise TypeError("events are raised by servers, and this is a client")
 
     @overload
@@ -126,22 +174,25 @@ class Event(Generic[*Ts]):
         return iter(whole.stream())
 
     @overload
-    def stream(self: Event[A]) -> EventStream[A]: ...
+    def stream(self: Event[A], *, queue: EventQueue | None = None) -> EventStream[A]: ...
     @overload
-    def stream(self: Event[()]) -> EventStream[tuple[()]]: ...
+    def stream(self: Event[()], *, queue: EventQueue | None = None) -> EventStream[tuple[()]]: ...
     @overload
-    def stream(self: Event[A, B]) -> EventStream[tuple[A, B]]: ...
+    def stream(self: Event[A, B], *, queue: EventQueue | None = None) -> EventStream[tuple[A, B]]: ...
     @overload
-    def stream(self: Event[A, B, C, *tuple[Any, ...]]) -> EventStream[tuple[Any, ...]]: ...
-    def stream(self) -> EventStream[Any]:
-        """The events from now on, to be iterated over later: nothing that comes meanwhile is missed."""
+    def stream(self: Event[A, B, C, *tuple[Any, ...]], *, queue: EventQueue | None = None) -> EventStream[tuple[Any, ...]]: ...
+    def stream(self, *, queue: EventQueue | None = None) -> EventStream[Any]:
+        """The events from now on, to be iterated over later: nothing that comes meanwhile is missed.
+
+        ``queue`` bounds those that wait to be taken; default: ``event_queue`` of the client.
+        """
         raise TypeError("events are taken at clients, and this is a server")
 
-    def subscribe(self, handler: Callable[[*Ts], object]) -> Subscription:
+    def subscribe(self, handler: Callable[[*Ts], object], *, queue: EventQueue | None = None) -> Subscription:
         """Has ``handler`` called with the arguments of each event, one after another.
 
-        Of an asyncio client it may be a coroutine function, and runs in the loop; of a blocking client it runs on
-        the client's callback thread.
+        ``queue`` bounds those that wait; default: ``event_queue`` of the client. Of an asyncio client ``handler`` may be
+        a coroutine function, and runs in the loop; of a blocking client it runs on the client's callback thread.
         """
         raise TypeError("events are taken at clients, and this is a server")
 
@@ -184,13 +235,23 @@ class Contract(Protocol):
     ``name`` is the .NET name of the interface. Methods have no body; with ``Protocol`` among the bases type checkers
     accept that. Names are those of C#, or in Python's spelling (``add_one`` is ``AddOne``). ``async def`` is for
     clients and servers on an event loop; write ``def`` for blocking ones: at run time both can use either.
+
+    A generic method, ``T Same<T>(T value)``, is one with a type variable: ``async def Same(self, value: T) -> T``. A
+    call takes ``T`` from its arguments, or from a parameter ``t: type[T]``, which does not travel.
     """
 
-    def __init_subclass__(cls, *, name: str | None = None, assembly: str | None = None, **kwargs: Any) -> None:
-        """Notes the .NET name, and the simple name of the assembly, which only events and generics need."""
+    def __init_subclass__(
+        cls, *, name: str | None = None, assembly: str | None = None, types: Iterable[Any] = (), **kwargs: Any
+    ) -> None:
+        """Notes the .NET name, and the simple name of the assembly, which only events and generics need.
+
+        ``types`` are classes that no method names and that travel all the same: for type variables.
+        """
         super().__init_subclass__(**kwargs)
         if name is not None:
             cls.__witrpc_contract__ = (name, assembly)  # type: ignore[attr-defined]
+        if types:
+            cls.__witrpc_types__ = tuple(types)  # type: ignore[attr-defined]
         for event, annotation in _own_annotations(cls).items():
             if not event.startswith("_") and _is_event(annotation):
                 setattr(cls, event, EventSlot(event))
@@ -230,7 +291,7 @@ class EventSlot:
         """Of an object that is served: the event."""
         if instance is None:
             return self
-        from ._server import raised_by
+        from ._publish import raised_by
 
         return raised_by(instance, self.name)
 
@@ -243,6 +304,7 @@ class MethodInfo(typing.NamedTuple):
     signature: inspect.Signature | None
     arguments: tuple[Converter, ...]
     result: Converter
+    generic: GenericInfo | None = None
 
 
 class EventInfo(typing.NamedTuple):
@@ -269,6 +331,7 @@ class ContractInfo(typing.NamedTuple):
     methods: tuple[MethodInfo, ...]
     events: tuple[EventInfo, ...]
     properties: tuple[PropertyInfo, ...]
+    schema: Schema
 
 
 def contract_class(cls: type) -> type | None:
@@ -287,6 +350,8 @@ def read(cls: type) -> ContractInfo:
     properties: list[PropertyInfo] = []
     property_lines: list[str] = []
     seen: set[str] = set()
+    for extra in getattr(cls, "__witrpc_types__", ()):
+        schema.text(extra, f"{cls.__name__}, types=")
     for base in cls.__mro__:
         if base is Contract or Contract not in base.__mro__:
             continue
@@ -323,7 +388,7 @@ def read(cls: type) -> ContractInfo:
     if not document["methods"] and not document["events"]:
         raise InvalidArgumentError(f"the contract {cls.__name__} has neither methods nor events")
     native = _witrpc.Contract.from_json(json.dumps(document))
-    return ContractInfo(cls, native, tuple(methods), tuple(events), tuple(properties))
+    return ContractInfo(cls, native, tuple(methods), tuple(events), tuple(properties), schema)
 
 
 def _is_property(annotation: Any) -> bool:
@@ -339,13 +404,16 @@ def _method(schema: Schema, cls: type, name: str, function: Callable[..., Any]) 
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise InvalidArgumentError(f"{where}: a method of a contract has a fixed number of parameters")
     hints = typing.get_type_hints(function, include_extras=True)
-    arguments = tuple(converter(hints[p.name]) if p.name in hints else None for p in parameters)
+    generic = generics.read(parameters, hints)
+    # What says the type arguments of a generic method does not travel.
+    sent = parameters if generic is None else [p for p in parameters if p.name not in generic.given]
+    arguments = tuple(converter(hints[p.name]) if p.name in hints else None for p in sent)
     result = converter(hints["return"]) if hints.get("return") is not None else None
     signature = signature.replace(parameters=parameters)
     text = getattr(function, "__witrpc_line__", None)
     if text is None:
         texts = []
-        for parameter in parameters:
+        for parameter in sent:
             if parameter.name not in hints:
                 raise InvalidArgumentError(
                     f"{where}: the parameter {parameter.name} has no type: annotate it, or give the method its C# "
@@ -353,8 +421,9 @@ def _method(schema: Schema, cls: type, name: str, function: Callable[..., Any]) 
                 )
             texts.append(f"{schema.text(hints[parameter.name], where)} @{parameter.name}")
         returns = schema.text(hints["return"], where) + " " if "return" in hints else ""
-        text = f"{returns}{pascal_case(name)}({', '.join(texts)})"
-    return MethodInfo(name, text, signature, arguments, result)
+        brackets = "" if generic is None else f"<{', '.join(variable.__name__ for variable in generic.variables)}>"
+        text = f"{returns}{pascal_case(name)}{brackets}({', '.join(texts)})"
+    return MethodInfo(name, text, signature, arguments, result, generic)
 
 
 class ContractFile:

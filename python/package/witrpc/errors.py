@@ -9,7 +9,9 @@ What to do about an error stands in its notes, which Python prints below it.
 from __future__ import annotations
 
 import builtins
+import difflib
 import enum
+from collections.abc import Iterable
 from typing import Any
 
 __all__ = [
@@ -239,7 +241,18 @@ _ADVICE: dict[tuple[str, str | None], str] = {
         "overloaded",
         "not_sent",
     ): "The queue of waiting calls is full: make fewer at a time, or give it more room with limits=witrpc.Limits(...).",
+    ("bad_request", "answered"): "The server has no such method, or can't read an argument. A contract is named as the interface "
+    "is in C#, with its namespace; a method has the name and the types that it has there; codec= is the server's.",
+    ("protocol", None): "codec= must be that of the server, and the types of a method those that it has there.",
     ("closed", None): "Make a new client: one that was closed stays closed.",
+}
+
+
+# Where a message says more than its code: how it begins, and what to do.
+_SPECIAL = {
+    "not connected": "Connect first: use the client with `async with` (or `with`), or call connect().",
+    "can't listen on": "Another program, or another run of this one, has that place: stop it, or serve elsewhere; "
+    "port 0 takes a port that is free.",
 }
 
 
@@ -263,9 +276,20 @@ def _make(
         retryable=retryable,
         retry_after=None if retry_after_ms is None else retry_after_ms / 1000,
     )
-    advice = _ADVICE.get((code, outcome)) or _ADVICE.get((code, None))
+    special = (advice for begin, advice in _SPECIAL.items() if message.startswith(begin))
+    advice = next(special, None) or _ADVICE.get((code, outcome)) or _ADVICE.get((code, None))
     if advice:
         error.add_note(advice)
+    return error
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> InvalidArgumentError:
+    """The error of an option that there is not."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    meant = f": did you mean {close[0]!r}?" if close else ""
+    error = InvalidArgumentError(f"{what} has no option {name!r}{meant}")
+    error.add_note(f"It has {', '.join(names)}.")
     return error
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import math
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Literal, TypeAlias, TypedDict
 
@@ -23,6 +23,7 @@ __all__ = [
     "Jitter",
     "KeepAlive",
     "Limits",
+    "MethodLookup",
     "Reconnect",
     "Retry",
     "RetryBudget",
@@ -42,6 +43,9 @@ Jitter: TypeAlias = Literal["none", "equal", "full", "decorrelated"]
 
 Backoff: TypeAlias = Literal["fixed", "linear", "exponential"]
 """How delays grow."""
+
+MethodLookup: TypeAlias = Literal["id", "id_or_name", "name"]
+"""How a call says which method it means."""
 
 Codec: TypeAlias = Literal["json", "memorypack", "messagepack", "protobuf", "google-protobuf"]
 """How arguments and results are encoded. Both ends must be set alike."""
@@ -267,6 +271,12 @@ class ServerLimits:
     """The same for connections that are not authorised yet."""
     max_waiting_bytes: int = 1024 * 1024
     """Bytes of calls of one connection that may wait for others to end; beyond it nothing more is read."""
+    max_handshake_bytes: int = 128 * 1024
+    """Bytes of all messages accepted from a connection until it is authorised."""
+    min_rate: int = 240
+    """Bytes a second at least of a message under way; who is slower is closed. 0 = no such limit."""
+    rate_window: Seconds = 30.0
+    """Time over which ``min_rate`` is measured."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -314,6 +324,11 @@ class _CommonOptions(TypedDict, total=False):
     """Pings between libwitrpc peers; ``False`` for none. Default :class:`KeepAlive`."""
     event_queue: EventQueue | None
     """Bounds of the queue of each subscription. Default :class:`EventQueue`."""
+    method_lookup: MethodLookup
+    """How a call says which method it means: ``"name"`` and ``"id_or_name"`` are for .NET servers that serve the contract
+    under another name, such as a derived interface. Default ``"id"``."""
+    type_names: Literal["weak", "strong"]
+    """How types are named in calls that travel by name. Default ``"weak"``."""
     on_reconnecting: Callable[[int, float], Any] | None
     """Called before the delay of each attempt to reconnect, with its number and the delay in seconds."""
     on_reconnected: Callable[[], Any] | None
@@ -334,6 +349,9 @@ class ClientOptions(_CommonOptions, total=False):
     token: str | Callable[[], str] | None
     """The access token, or a function that gives it: asked before every attempt to connect, and once more when a
     token was refused."""
+    handler_patience: Seconds
+    """How long a callback or handler of an event may take until those of other events no longer wait for it;
+    :data:`NEVER` to always wait. Default 1 s."""
 
 
 class AsyncClientOptions(_CommonOptions, total=False):
@@ -341,3 +359,26 @@ class AsyncClientOptions(_CommonOptions, total=False):
 
     token: str | Callable[[], str] | Callable[[], Awaitable[str]] | None
     """As for :class:`ClientOptions`; the function may be a coroutine function."""
+
+
+# What an option may be besides an object of its class: a plain switch.
+_KINDS: dict[str, tuple[type, bool]] = {
+    "reconnect": (Reconnect, True),
+    "retry": (Retry, False),
+    "tls": (Tls, False),
+    "socket": (Socket, False),
+    "websocket": (WebSocket, False),
+    "keep_alive": (KeepAlive, True),
+    "event_queue": (EventQueue, False),
+    "dedup": (Dedup, False),
+}
+
+
+def _checked(given: Mapping[str, Any], limits: type) -> None:
+    """Refuses options of another class than theirs, with what to write instead."""
+    for name, value in given.items():
+        kind, switch = (limits, False) if name == "limits" else _KINDS.get(name, (None, False))
+        if kind is None or value is None or isinstance(value, kind) or (switch and isinstance(value, bool)):
+            continue
+        also = ", True or False" if switch else ""
+        raise InvalidArgumentError(f"{name} is {value!r}: write {name}=witrpc.{kind.__name__}(...){also}")

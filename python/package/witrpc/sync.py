@@ -10,7 +10,7 @@ import inspect
 import threading
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from typing import Any, Generic, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 from . import _server, _witrpc
 from . import contract as _contract
@@ -28,12 +28,14 @@ from ._client import (
     logger,
     proxy,
     with_options,
+    wrong_with,
 )
-from ._server import ServerOptions
+from ._publish import Connection
+from ._server import ServerOptions, ServerStats
 from ._tracing import tracer
 from .contract import Contract, Event, EventStream, Subscription
 from .errors import ClosedError, InvalidArgumentError, TimeoutError
-from .options import ClientOptions, Seconds, State
+from .options import ClientOptions, EventQueue, Seconds, State
 
 __all__ = [
     "Client",
@@ -77,14 +79,15 @@ class Method(BoundMethod):
         if options or len(args) != self._count:
             args, preset = self._prepared(args, options)
         if self._tracer is not None:
-            with self._tracer.span(*self._span):
-                return self._call(args, preset)
+            with self._tracer.span(*self._span) as context:
+                return self._call(args, preset, trace_context=context)
         result = self._native.call(args, preset.timeout, preset.repeat, preset.invocation_id)
         convert = self._convert
         return result if convert is None or result is None else convert(result)
 
-    def _call(self, args: tuple[Any, ...], preset: Any, encoded: bool = False) -> Any:
-        result = self._native.call(args, preset.timeout, preset.repeat, preset.invocation_id, encoded)
+    def _call(self, args: tuple[Any, ...], preset: Any, encoded: bool = False, trace_context: bytes | None = None) -> Any:
+        special = (preset.timeout, preset.repeat, preset.invocation_id, encoded, trace_context)
+        result = self._native.call(args, *special)
         return result if self._convert is None or result is None else self._convert(result)
 
 
@@ -97,8 +100,8 @@ class _Stream(EventStream[Any]):
         self._source.close()
 
     @property
-    def dropped(self) -> int:
-        return self._source.dropped
+    def stats(self) -> _contract.EventStats:
+        return _contract.EventStats(*self._source.stats())
 
     def _next(self, timeout: Seconds | None) -> tuple[Any, ...] | None:
         """The arguments of the next event; ``None`` if there will be none."""
@@ -133,13 +136,13 @@ class _Event(Event[Any]):
         self._line = line
         self._info = info
 
-    def stream(self) -> Any:
-        return _Stream(self._service._native.events(self._line), event_converter(self._info))
+    def stream(self, *, queue: EventQueue | None = None) -> Any:
+        return _Stream(self._service._native.events(self._line, queue), event_converter(self._info))
 
     def __iter__(self) -> Any:
         return self.stream()
 
-    def subscribe(self, handler: Callable[..., object]) -> Subscription:
+    def subscribe(self, handler: Callable[..., object], *, queue: EventQueue | None = None) -> Subscription:
         _refuse_coroutine(handler, "the handler of an event")
         info, line = self._info, self._line
 
@@ -149,7 +152,7 @@ class _Event(Event[Any]):
             except Exception:
                 logger.exception("a handler of the event %s failed", line)
 
-        return _Subscription(self._service._native.subscribe(self._line, run))
+        return _Subscription(self._service._native.subscribe(self._line, run, queue))
 
     def __repr__(self) -> str:
         return f"<{self._line}>"
@@ -163,8 +166,12 @@ class _Subscription:
         self._native.close()
 
     @property
+    def stats(self) -> _contract.EventStats:
+        return _contract.EventStats(*self._native.stats())
+
+    @property
     def dropped(self) -> int:
-        return self._native.dropped
+        return self.stats.dropped
 
     def __enter__(self) -> Subscription:
         return self
@@ -197,8 +204,8 @@ class Service(ServiceBase):
         method: Method = self._method(line)
         options = call_options(self._preset, timeout, idempotent, deduplicated, invocation_id)
         if method._tracer is not None:
-            with method._tracer.span(*method._span):
-                return method._call(args, options)
+            with method._tracer.span(*method._span) as context:
+                return method._call(args, options, trace_context=context)
         return method._call(args, options)
 
     def call_encoded(
@@ -265,6 +272,13 @@ class Client(ClientBase, Generic[T]):
         if not self._started().wait_for(int(state), timeout):
             raise TimeoutError(f"the client was not {state.name} within {timeout} s, it is {self.state.name}")
 
+    def probe(self, timeout: Seconds = 5.0) -> None:
+        """Makes a round trip to the server that executes nothing, for health checks. An error says why there was none in time.
+
+        A .NET server answers one call after the other: while calls of this client run there, a timeout says little.
+        """
+        self._started().probe(timeout)
+
     def close(self) -> None:
         """Disconnects for good, and waits at most a second for callbacks; in a callback, not at all."""
         with self._lock:
@@ -305,6 +319,9 @@ class Client(ClientBase, Generic[T]):
         """Closes it."""
         self.close()
 
+    if not TYPE_CHECKING:
+        __aenter__, __aexit__ = wrong_with("with witrpc.sync.connect(...)", "async with witrpc.connect(...)")
+
 
 def _guarded(callback: Callable[..., Any], name: str) -> Callable[..., None]:
     def run(*args: Any) -> None:
@@ -330,7 +347,7 @@ def connect(endpoint: str | Sequence[str], *, contract: Any = None, **options: U
     ``token`` and callbacks are plain functions here. They run on threads of the client.
     """
     token = options.get("token")
-    native = client_options(endpoint, options)
+    native = client_options(endpoint, options, ClientOptions)
     if callable(token):
         _refuse_coroutine(token, "the token function")
         native["token_provider"] = token
@@ -401,7 +418,16 @@ class Server:
         return self._server.clients
 
     @property
-    def stats(self) -> dict[str, int]:
+    def connections(self) -> list[Connection]:
+        """Its connections now."""
+        return self._server.connections
+
+    def members(self, group: str) -> list[uuid.UUID]:
+        """The ids of the connections in a group."""
+        return self._server.members(group)
+
+    @property
+    def stats(self) -> ServerStats:
         """What it has done and does."""
         return self._server.stats
 
@@ -413,6 +439,9 @@ class Server:
     def __exit__(self, *_: object) -> None:
         """Stops it in order."""
         self.stop()
+
+    if not TYPE_CHECKING:
+        __aenter__, __aexit__ = wrong_with("with witrpc.sync.serve(...)", "async with witrpc.serve(...)")
 
     def __repr__(self) -> str:
         """Where it listens."""

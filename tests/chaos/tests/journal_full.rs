@@ -172,6 +172,8 @@ fn an_answer_that_finds_no_room_is_unknown_from_then_on() {
             invocation: Uuid::from_u128(id),
             numbered: None,
             repeated: false,
+            elsewhere: false,
+            epoch: 0,
             digest: [1; 16],
             not_executed: false,
         };

@@ -87,6 +87,8 @@ fn stored(call: &CallId, digest: u64) -> StoredCall {
         invocation: call.invocation,
         numbered: call.numbered,
         repeated: call.repeated,
+        elsewhere: false,
+        epoch: 0,
         digest: long,
         not_executed: false,
     }
