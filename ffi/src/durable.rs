@@ -19,40 +19,49 @@ use crate::text::{self, c_string};
 
 const NOT_EXECUTED: &str = "The call was not executed";
 
-/// A method whose calls are kept.
+/// Methods whose calls are kept.
 #[derive(Clone)]
-pub(crate) struct Durable {
-    method: String,
-    resolver: Option<Handler>,
+pub(crate) enum Durable {
+    All,
+    Named(String),
+    /// With what is asked about calls that were cut off.
+    Resolved(String, Handler),
 }
 
 impl Durable {
     pub(crate) fn install(self, service: ServiceBuilder, stage: &Stage) -> ServiceBuilder {
-        let Some(resolver) = self.resolver else {
-            return service.durable(&self.method);
-        };
-        let stage = stage.clone();
-        service.resolver(&self.method, move |context| {
-            let answer = resolver.call(context, Arguments::Json(c_string("[]")), &stage);
-            async move {
-                match answer.await {
-                    Ok(Reply::Json(result)) => Resolution::Executed(result),
-                    Ok(Reply::Encoded(_)) => Resolution::Unknown,
-                    Err(fault) if fault == Fault::overloaded(NOT_EXECUTED) => {
-                        Resolution::NotExecuted
-                    }
-                    // It was not asked, or did not say.
-                    Err(fault)
-                        if fault == Fault::new(NO_ANSWER)
-                            || fault == Fault::overloaded(STOPPING) =>
-                    {
-                        Resolution::Unknown
-                    }
-                    Err(fault) => Resolution::Failed(fault),
-                }
-            }
-        })
+        match self {
+            Self::All => service.all_durable(),
+            Self::Named(method) => service.durable(&method),
+            Self::Resolved(method, resolver) => resolved(service, &method, resolver, stage.clone()),
+        }
     }
+}
+
+/// Has a resolver asked about the calls of a method.
+fn resolved(
+    service: ServiceBuilder,
+    method: &str,
+    resolver: Handler,
+    stage: Stage,
+) -> ServiceBuilder {
+    service.resolver(method, move |context| {
+        let answer = resolver.call(context, Arguments::Json(c_string("[]")), &stage);
+        async move {
+            match answer.await {
+                Ok(Reply::Json(result)) => Resolution::Executed(result),
+                Ok(Reply::Encoded(_)) => Resolution::Unknown,
+                Err(fault) if fault == Fault::overloaded(NOT_EXECUTED) => Resolution::NotExecuted,
+                // It did not say, or was not asked.
+                Err(fault)
+                    if fault == Fault::new(NO_ANSWER) || fault == Fault::overloaded(STOPPING) =>
+                {
+                    Resolution::Unknown
+                }
+                Err(fault) => Resolution::Failed(fault),
+            }
+        }
+    })
 }
 
 /// Keeps the calls of durable methods in a journal in this directory (a path, NUL-terminated, UTF-8), which survives the death of the process at any
@@ -87,9 +96,10 @@ pub unsafe extern "C" fn witrpc_server_options_journal_n(
     })
 }
 
-/// Makes a method durable: its calls are kept in the server's store, the intent before its handler begins, the answer before it is sent. That costs two
-/// waits for the disk, and is for what must not happen twice even if the server is killed. `method` is a line, or a name alone for all
-/// overloads, NUL-terminated; its handler must have been given. A method that is not there shows when a server is started.
+/// Makes a method durable: its calls are kept in the server's store (witrpc_server_options_journal, witrpc_server_options_redis), the intent before its
+/// handler begins, the answer before it is sent. That costs two waits for the store, and is for what must not happen twice even if the server is killed.
+/// `method` is a line, or a name alone for all overloads, NUL-terminated; NULL = all methods that have handlers by the time a server is started. A method
+/// that has none then shows there.
 ///
 /// Handlers of durable methods begin when their intents are stored, so perhaps in another order than their calls came in.
 #[unsafe(no_mangle)]
@@ -99,7 +109,14 @@ pub unsafe extern "C" fn witrpc_implementation_durable(
     error: *mut *mut witrpc_error,
 ) -> i32 {
     // SAFETY: the header demands valid pointers.
-    unsafe { add(implementation, method, error, || Ok(None)) }
+    unsafe {
+        add(implementation, error, || {
+            Ok(match method.is_null() {
+                true => Durable::All,
+                false => Durable::Named(named(method)?),
+            })
+        })
+    }
 }
 
 /// Makes a method durable, and has `resolver` asked about a call of it that was begun before the server was killed and whose answer was not stored. A handler
@@ -122,29 +139,35 @@ pub unsafe extern "C" fn witrpc_implementation_resolver(
     let user_data = UserData::new(user_data, destroy);
     // SAFETY: the header demands valid pointers.
     unsafe {
-        add(implementation, method, error, || {
+        add(implementation, error, || {
+            let method = named(method)?;
             let function = resolver.ok_or(witrpc_status::WITRPC_INVALID_ARGUMENT)?;
-            Ok(Some(Handler::resolver(function, user_data.registered())))
+            let resolver = Handler::resolver(function, user_data.registered());
+            Ok(Durable::Resolved(method, resolver))
         })
+    }
+}
+
+/// The method that is meant.
+unsafe fn named(method: *const c_char) -> Result<String, guard::Failure> {
+    // SAFETY: the caller vouches for the pointer.
+    let method = unsafe { text::terminated(method, "method")? };
+    match method.trim().is_empty() {
+        true => Err(Error::invalid_argument("the method has no name").into()),
+        false => Ok(method.to_owned()),
     }
 }
 
 unsafe fn add(
     implementation: *mut witrpc_implementation,
-    method: *const c_char,
     error: *mut *mut witrpc_error,
-    resolver: impl FnOnce() -> Result<Option<Handler>, guard::Failure>,
+    durable: impl FnOnce() -> Result<Durable, guard::Failure>,
 ) -> i32 {
     // SAFETY: the caller vouches for the pointers.
     unsafe {
         guard::run::<ImplementationObject>(implementation, error, || {
             let object = handle::get::<ImplementationObject>(implementation)?;
-            let method = text::terminated(method, "method")?.to_owned();
-            if method.trim().is_empty() {
-                return Err(Error::invalid_argument("the method has no name").into());
-            }
-            let resolver = resolver()?;
-            object.0.lock().durable.push(Durable { method, resolver });
+            object.0.lock().durable.push(durable()?);
             Ok(())
         }) as i32
     }

@@ -525,7 +525,6 @@ static void missing_arguments(void) {
   WRONG(witrpc_implementation_handle(implementation, "int A()", NULL, NULL, NULL, NULL));
   WRONG(witrpc_implementation_handle(implementation, "int A(", never_handler, NULL, NULL, NULL));
   WRONG(witrpc_implementation_handle_encoded(implementation, NULL, NULL, NULL, NULL, NULL));
-  WRONG(witrpc_implementation_durable(implementation, NULL, NULL));
   WRONG(witrpc_implementation_resolver(implementation, "A", NULL, NULL, NULL, NULL));
   WRONG(witrpc_server_options_new(NULL, &server_options, NULL));
   witrpc_server_options_new("tcp://127.0.0.1:0", &server_options, NULL);
