@@ -87,8 +87,8 @@ case $1 in
     NO_MKDOCS_2_WARNING=1 "$tools/bin/mkdocs" build --quiet --strict -f python/mkdocs.yml -d "$target/site"
     ;;
   lint)
-    "$tools/bin/ruff" check --no-cache --config python/pyproject.toml python tools benches/python
-    "$tools/bin/ruff" format --no-cache --check --config python/pyproject.toml python tools benches/python
+    "$tools/bin/ruff" check --no-cache --config python/pyproject.toml python tools/python_api.py benches/python
+    "$tools/bin/ruff" format --no-cache --check --config python/pyproject.toml python tools/python_api.py benches/python
     ;;
   types)
     cd "$target"

@@ -173,10 +173,11 @@ def text() -> str:
     ]
     section("Contracts", witrpc, [*contracts, "load_contract", "ContractFile"], out, "witrpc")
     out += ["## Types", "", table(), ""]
+    stores = ["durable", "Journal", "Resolution"]
     section(
         "Servers",
         witrpc,
-        ["serve", "run", "Server", "ServerStats", "Handlers", "Fault", "current_call", "Call", "Connection"],
+        ["serve", "run", "Server", "ServerStats", "Handlers", "Fault", "current_call", "Call", "Connection", *stores],
         out,
         "witrpc",
     )

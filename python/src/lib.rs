@@ -11,6 +11,7 @@ mod call;
 mod client;
 mod contract;
 mod convert;
+mod durable;
 mod errors;
 mod event;
 mod options;

@@ -17,6 +17,7 @@ use witrpc::server::{Fault, ServiceBuilder};
 use crate::bridge::{Bridge, Queue};
 use crate::contract::Contract;
 use crate::convert::{self, from_value};
+use crate::durable;
 use crate::options::Options;
 use crate::process::{self, Closing, Own, closed};
 use crate::publish::Publisher;
@@ -35,18 +36,22 @@ impl Closing for Inner {
 #[pyclass(frozen, module = "witrpc._witrpc")]
 pub(crate) struct Server(Own<Arc<Inner>>);
 
-type Handler = (String, Py<PyAny>);
+/// Line, what answers it, whether its calls are kept, and what tells of those without an answer.
+type Handler = (String, Py<PyAny>, bool, Option<Py<PyAny>>);
 
 /// Id, address, principal, events that wait, events that were dropped.
 type Seen<'py> = (Bound<'py, PyAny>, String, String, usize, u64);
 
 fn service(contract: &Contract, handlers: Vec<Handler>, queue: &Arc<Queue>) -> ServiceBuilder {
     let mut service = ServiceBuilder::new(contract.0.clone());
-    for (line, handler) in handlers {
-        let (queue, handler) = (queue.clone(), Arc::new(handler));
+    for (line, handler, is_durable, resolver) in handlers {
+        let (jobs, handler) = (queue.clone(), Arc::new(handler));
         service = service.handle_values(&line, move |context, values| {
-            begin(&queue, handler.clone(), context, values)
+            begin(&jobs, handler.clone(), context, values)
         });
+        if is_durable {
+            service = durable::durable(service, &line, resolver, queue);
+        }
     }
     service
 }
@@ -152,7 +157,7 @@ impl CallReply {
 
 /// A call as its handler sees it.
 #[pyclass(frozen, module = "witrpc._witrpc")]
-pub(crate) struct CallContext(witrpc::server::CallContext);
+pub(crate) struct CallContext(pub(crate) witrpc::server::CallContext);
 
 #[pymethods]
 impl CallContext {

@@ -126,6 +126,9 @@ pub(crate) fn server(options: &Options<'_>, queue: &Arc<Queue>) -> PyResult<Serv
     if let Some(object) = options.any("dedup")? {
         builder = builder.dedup(dedup(&object)?);
     }
+    if let Some(object) = options.any("store")? {
+        builder = crate::durable::store(builder, &object)?;
+    }
     if let Some(object) = options.any("socket")? {
         builder = builder.socket(options::socket(&object)?);
     }

@@ -136,7 +136,7 @@ def test_a_server_is_told_of_its_connections(caplog: pytest.LogCaptureFixture) -
 
         async def on_disconnected(connection: witrpc.Connection) -> None:
             await asyncio.sleep(0)
-            events.append(("out", connection.principal, connection.groups, connection.join("too late")))
+            events.append(("out", connection.principal, connection.groups))
             gone.set()
 
         service = Room()
@@ -156,9 +156,9 @@ def test_a_server_is_told_of_its_connections(caplog: pytest.LogCaptureFixture) -
         run(main())
     assert events == [
         ("in", "ann", []),
-        ("out", "ann", ["everybody"], False),
+        ("out", "ann", ["everybody"]),
         ("in", "bad", []),
-        ("out", "bad", ["everybody"], False),
+        ("out", "bad", ["everybody"]),
     ]
     assert "a callback of a server failed" in caplog.text
     with pytest.raises(witrpc.InvalidArgumentError, match="on_connected is 5: it must be a function"):
@@ -168,6 +168,38 @@ def test_a_server_is_told_of_its_connections(caplog: pytest.LogCaptureFixture) -
 async def _first(stream: witrpc.EventStream[str], count: int) -> Any:
     for _ in range(count):
         yield await anext(aiter(stream))
+
+
+def test_a_plain_on_connected_waits_for_no_other_callback() -> None:
+    async def main() -> None:
+        entered, free, left = asyncio.Event(), asyncio.Event(), []
+
+        async def on_disconnected(connection: witrpc.Connection) -> None:
+            entered.set()
+            await free.wait()
+            left.append(connection.principal)
+
+        service = Room()
+        server = await witrpc.serve(
+            "tcp://127.0.0.1:0",
+            service,
+            validator=lambda token, _: token,
+            on_connected=lambda connection: connection.join("everybody"),
+            on_disconnected=on_disconnected,
+        )
+        async with witrpc.connect(server.endpoint, token="a"):
+            pass
+        await entered.wait()
+        async with witrpc.connect(server.endpoint, token="b", contract=IRoom) as room:
+            stream = room.Said.stream()
+            assert await room.leave("everybody")
+            stream.close()
+        free.set()
+        await server.stop()
+        # Stopping waits for them.
+        assert left == ["a", "b"]
+
+    run(main())
 
 
 def test_queues_of_one_subscription_and_their_counts() -> None:

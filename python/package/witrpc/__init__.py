@@ -18,6 +18,7 @@ import atexit as _atexit
 from . import _witrpc, errors, health, options, sync, types
 from ._aio import AsyncClient, AsyncService, connect
 from ._client import ClientBase, Peer, Stats, client_of, with_options
+from ._durable import Journal, Resolution, durable
 from ._publish import Connection
 from ._server import Call, Fault, Handlers, Server, ServerOptions, ServerStats, current_call, run, serve
 from .contract import Contract, ContractFile, Event, EventStats, EventStream, Property, Subscription, line, load_contract
@@ -118,6 +119,7 @@ __all__ = [
     "Int128",
     "InternalError",
     "InvalidArgumentError",
+    "Journal",
     "KeepAlive",
     "Limits",
     "Member",
@@ -130,6 +132,7 @@ __all__ = [
     "ProtocolError",
     "Reconnect",
     "RemoteError",
+    "Resolution",
     "Retry",
     "RetryBudget",
     "SByte",
@@ -157,6 +160,7 @@ __all__ = [
     "connect",
     "current_call",
     "declare",
+    "durable",
     "errors",
     "health",
     "line",

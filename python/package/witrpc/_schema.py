@@ -11,6 +11,7 @@ import dataclasses
 import datetime
 import decimal
 import enum
+import threading
 import types
 import typing
 import uuid
@@ -152,6 +153,7 @@ class Schema:
         self._namespace = namespace
         self._declared: dict[Any, str] = {}
         self.declarations: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
 
     def text(self, annotation: Any, where: str) -> str:
         """The C# text of a type. ``where`` is what is said in an error."""
@@ -189,17 +191,18 @@ class Schema:
 
     def known_text(self, annotation: Any, where: str) -> str:
         """The C# text of a type of which the contract must know already what there is to declare."""
-        known = len(self.declarations)
-        text = annotation.name if isinstance(annotation, Net) else self.text(annotation, where)
-        if len(self.declarations) > known:
-            missing = list(self._declared)[known:]
-            for cls in missing:
-                del self._declared[cls]
-            del self.declarations[known:]
-            raise InvalidArgumentError(
-                f"{where}: {missing[0].__name__} is not among the types of the contract: add types=[{missing[0].__name__}] "
-                "to the bases of its class"
-            )
+        with self._lock:
+            known = len(self.declarations)
+            text = annotation.name if isinstance(annotation, Net) else self.text(annotation, where)
+            if len(self.declarations) > known:
+                missing = list(self._declared)[known:]
+                for cls in missing:
+                    del self._declared[cls]
+                del self.declarations[known:]
+                raise InvalidArgumentError(
+                    f"{where}: {missing[0].__name__} is not among the types of the contract: add types=[{missing[0].__name__}] "
+                    "to the bases of its class"
+                )
         return text
 
     def annotation(self, text: str) -> Any:

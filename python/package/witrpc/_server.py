@@ -19,6 +19,7 @@ from . import options as option_classes
 from ._aio import Callbacks, answering
 from ._call import Call, Fault, current, current_call
 from ._client import logger, wrong_with
+from ._durable import Journal, resolver_of
 from ._generics import GenericInfo
 from ._loop import running_bridge
 from ._publish import Audience, Connection, RaisedEvent, raise_event, serves
@@ -50,6 +51,9 @@ class ServerOptions(TypedDict, total=False):
     """Bounds."""
     dedup: Dedup | None
     """Bounds of the memory of calls."""
+    store: Journal | None
+    """Where calls of methods that are :func:`~witrpc.durable` are kept, so that they outlive the process. Default: in
+    memory only."""
     tls: Tls | None
     """The certificate of ``tls://`` and ``wss://``."""
     socket: Socket | None
@@ -67,8 +71,8 @@ class ServerOptions(TypedDict, total=False):
     threads: int
     """Most threads for handlers that are plain functions. Default 32."""
     on_connected: Callable[[Connection], Any] | None
-    """Called with each client that was authorised, before any call of it; may be a coroutine function. The place to
-    put it into groups."""
+    """Called with each client that was authorised: the place to put it into groups. A plain function is called before any
+    call of that client; it may also be a coroutine function."""
     on_disconnected: Callable[[Connection], Any] | None
     """Called with each connection that has ended, after ``on_connected`` of it."""
     on_execute: Callable[[str, str, Any], Any] | None
@@ -140,11 +144,18 @@ class _GenericHandler(_Handler):
         super().__init__(line, function, (), names)
         self._generic = generic
         self._schema = schema
+        self._plans: dict[tuple[str, ...], tuple[dict[Any, Any], tuple[Converter, ...]]] = {}
 
     def converted(self, call: Call, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        generic = self._generic
-        types: dict[Any, Any] = dict(zip(generic.variables, map(self._schema.annotation, call.type_arguments), strict=True))
-        return generic.received(types, _converted(generic.arguments(types), args))
+        texts = tuple(call.type_arguments)
+        plan = self._plans.get(texts)
+        if plan is None:
+            types = dict(zip(self._generic.variables, map(self._schema.annotation, texts), strict=True))
+            plan = types, self._generic.arguments(types)
+            # Clients choose the types: they are not to fill the memory.
+            if len(self._plans) < 1024:
+                self._plans[texts] = plan
+        return self._generic.received(plan[0], _converted(plan[1], args))
 
 
 class Handlers:
@@ -239,19 +250,27 @@ class Server:
             if name not in ServerOptions.__annotations__:
                 raise errors._unknown("serve", name, ServerOptions.__annotations__)
         option_classes._checked(options, ServerLimits)
+        store: Any = options.get("store")
+        if store is not None and not isinstance(store, Journal):
+            raise InvalidArgumentError(f'store is {store!r}: write store=witrpc.Journal("directory")')
         self._options: dict[str, Any] = {name: value for name, value in options.items() if name not in _OURS}
         self._options["endpoints"] = [endpoints] if isinstance(endpoints, str) else list(endpoints)
         validator = options.get("validator")
         if validator is not None:
             self._options["validator"] = answering(validator, "the validator of tokens")
         self._callbacks = Callbacks("a server")
-        for name, ended in (("on_connected", False), ("on_disconnected", True)):
-            callback: Any = options.get(name)
-            if callback is not None:
-                self._options[name] = self._connection_callback(name, callback, ended)
-        executed: Any = options.get("on_execute")
-        if executed is not None:
-            self._options["on_execute"] = self._callbacks.wrap(_function("on_execute", executed))
+        on_connected: Any = options.get("on_connected")
+        if on_connected is not None:
+            # A plain function waits for no other callback: it is to run before the first call of the client.
+            plain = not inspect.iscoroutinefunction(on_connected)
+            turns = Callbacks("a server") if plain else self._callbacks
+            self._options["on_connected"] = self._connection_callback("on_connected", on_connected, turns)
+        on_disconnected: Any = options.get("on_disconnected")
+        if on_disconnected is not None:
+            self._options["on_disconnected"] = self._connection_callback("on_disconnected", on_disconnected, self._callbacks)
+        on_execute: Any = options.get("on_execute")
+        if on_execute is not None:
+            self._options["on_execute"] = Callbacks("a server").wrap(_function("on_execute", on_execute))
         self._services = services
         self._threads = options.get("threads", 32)
         self._tracer: Tracer | None = tracer(options.get("tracing", False), "SERVER")
@@ -262,14 +281,16 @@ class Server:
         self._stopped: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def _connection_callback(self, name: str, callback: Any, ended: bool) -> Callable[..., None]:
+    def _connection_callback(self, name: str, callback: Any, turns: Callbacks) -> Callable[..., None]:
         _function(name, callback)
 
         def seen(publisher: _witrpc.Publisher, id: uuid.UUID, peer: str, principal: str, groups: list[str]) -> Any:
             self._publisher = publisher
-            return callback(Connection(publisher, id, peer, principal, groups=groups if ended else None))
+            # Of one that has ended nothing else remembers them.
+            known = groups if name == "on_disconnected" else None
+            return callback(Connection(publisher, id, peer, principal, groups=known))
 
-        return self._callbacks.wrap(seen)
+        return turns.wrap(seen)
 
     async def start(self) -> None:
         """Binds the endpoints and begins to serve."""
@@ -291,12 +312,25 @@ class Server:
                 info, handlers = _service_of(service)
                 native = info.native
                 served.append((service, info))
-            entries.append((native, [(handler.line, self._answering(handler)) for handler in handlers]))
+            entries.append((native, [self._entry(handler) for handler in handlers]))
+        self._check_store(entries)
         # Before it starts: the first call may be there before we know that it did.
         for service, info in served:
             serves(service, self._publish, info)
         self._native = await _witrpc.Server.start(running_bridge(), self._options, entries)
         self._publisher = self._native.publisher()
+
+    def _entry(self, handler: _Handler) -> tuple[str, Callable[..., None], bool, Callable[..., None] | None]:
+        kept, resolver = resolver_of(handler.function)
+        asked = None if resolver is None else answering(resolver, f"the resolver of {handler.names[1]}")
+        return handler.line, self._answering(handler), kept, asked
+
+    def _check_store(self, entries: list[Any]) -> None:
+        kept = [f"{native.name}/{line}" for native, handlers in entries for line, _, kept, _ in handlers if kept]
+        if kept and self._options.get("store") is None:
+            raise InvalidArgumentError(f"{kept[0]} is durable: say where calls are kept, serve(..., store=witrpc.Journal(...))")
+        if not kept and self._options.get("store") is not None:
+            raise InvalidArgumentError("the server has a store, and none of its methods is durable: mark them, @witrpc.durable")
 
     def _publish(self, native: _witrpc.Contract, line: str, args: tuple[Any, ...], to: Audience | None) -> int:
         return 0 if self._publisher is None else raise_event(self._publisher, native, line, args, to)
@@ -416,6 +450,7 @@ class Server:
         if self._native is None:
             return True
         finished: bool = await self._native.stop(running_bridge(), grace)
+        await self._callbacks.finish()
         for task in list(self._tasks):
             task.cancel()
         if self._executor is not None:

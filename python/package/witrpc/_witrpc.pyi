@@ -167,7 +167,7 @@ class Server:
     def start(
         bridge: Bridge,
         options: dict[str, Any],
-        services: list[tuple[Contract, list[tuple[str, Callable[..., Any]]]]],
+        services: list[tuple[Contract, list[tuple[str, Callable[..., Any], bool, Callable[..., Any] | None]]]],
     ) -> Awaitable[Server]: ...
     @property
     def endpoints(self) -> list[str]: ...
