@@ -16,7 +16,7 @@ public class StoreTests
         }
         string folder = Directory.CreateTempSubdirectory("witrpc-net-").FullName;
         string socket = Path.Combine(folder, "redis.sock");
-        (OtherProcess redis, _) = await OtherProcess.StartAsync(program, "Ready to accept connections", "--port", "0", "--unixsocket", socket, "--save", "", "--dir", folder);
+        (OtherProcess redis, _) = await OtherProcess.StartAsync(program, "eady to accept connections", "--port", "0", "--unixsocket", socket, "--save", "", "--dir", folder);
         await using (redis)
         {
             WitServer Serve(string url) => WitServerBuilder.Build(o => o.WithEndpoint("tcp://127.0.0.1:0")
