@@ -20,6 +20,21 @@ internal static unsafe partial class NativeMethods
     [LibraryImport(Library, StringMarshalling = StringMarshalling.Utf8)]
     internal static partial int witrpc_implementation_handle_encoded(nint implementation, string method, delegate* unmanaged[Cdecl]<void*, nint, void> handler, nint user_data, delegate* unmanaged[Cdecl]<void*, void> destroy, out nint error);
 
+    [LibraryImport(Library, StringMarshalling = StringMarshalling.Utf8)]
+    internal static partial int witrpc_implementation_durable(nint implementation, string method, out nint error);
+
+    [LibraryImport(Library, StringMarshalling = StringMarshalling.Utf8)]
+    internal static partial int witrpc_server_options_redis(ServerOptionsHandle options, string url);
+
+    [LibraryImport(Library, StringMarshalling = StringMarshalling.Utf8)]
+    internal static partial int witrpc_server_options_redis_prefix(ServerOptionsHandle options, string prefix);
+
+    [LibraryImport(Library)]
+    internal static partial int witrpc_server_options_redis_times(ServerOptionsHandle options, ulong lease_ms, ulong hold_ms, ulong client_hold_ms, ulong timeout_ms);
+
+    [LibraryImport(Library)]
+    internal static partial int witrpc_server_options_redis_trust(ServerOptionsHandle options, uint replicas, byte restarts);
+
     [LibraryImport(Library)]
     internal static partial byte* witrpc_request_principal(nint request);
 

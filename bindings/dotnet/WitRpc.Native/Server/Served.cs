@@ -16,7 +16,7 @@ internal interface IServed
 }
 
 /// <summary>A service and its implementation.</summary>
-internal sealed unsafe class Served<T>(T instance) : IServed where T : class
+internal sealed unsafe class Served<T>(T instance, string[] durable) : IServed where T : class
 {
     public void Install(ServerOptionsHandle options, WitServer server)
     {
@@ -34,6 +34,11 @@ internal sealed unsafe class Served<T>(T instance) : IServed where T : class
                 // Failing, the function calls destroy all the same.
                 nint userData = UserData.Alloc(new Method(instance, line, run, server));
                 status = NativeMethods.witrpc_implementation_handle_encoded(implementation, line, &Handler.OnRequest, userData, UserData.Destroy, out error);
+                WitRpcException.ThrowIfFailed(status, error);
+            }
+            foreach (string method in durable)
+            {
+                status = NativeMethods.witrpc_implementation_durable(implementation, NativeText.Checked(method, nameof(durable)), out error);
                 WitRpcException.ThrowIfFailed(status, error);
             }
             WitRpcException.ThrowIfFailed(NativeMethods.witrpc_server_options_serve(options, implementation));

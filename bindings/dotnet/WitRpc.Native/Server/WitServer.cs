@@ -251,6 +251,14 @@ internal static class ServerNativeOptions
         {
             Check(NativeMethods.witrpc_server_options_dedup(h, NativeOptions.Size(d.MaxRecords), NativeOptions.Size(d.MaxBytes), NativeOptions.Millis(d.Hold), NativeOptions.Size(d.MaxAnswer)));
         }
+        if (o.Redis is var (url, redis))
+        {
+            Check(NativeMethods.witrpc_server_options_redis(h, NativeText.Checked(url, nameof(url))));
+            Check(NativeMethods.witrpc_server_options_redis_prefix(h, NativeText.Checked(redis.Prefix, nameof(redis.Prefix))));
+            Check(NativeMethods.witrpc_server_options_redis_times(h, NativeOptions.Millis(redis.Lease), NativeOptions.Millis(redis.Hold), NativeOptions.Millis(redis.ClientHold), NativeOptions.Millis(redis.Timeout)));
+            ArgumentOutOfRangeException.ThrowIfNegative(redis.Replicas);
+            Check(NativeMethods.witrpc_server_options_redis_trust(h, (uint)redis.Replicas, NativeOptions.Flag(redis.SurvivesRestarts)));
+        }
         if (o.Token is { } token)
         {
             Check(NativeMethods.witrpc_server_options_token(h, NativeText.Checked(token, nameof(token))));

@@ -27,6 +27,8 @@ public sealed class WitServerBuilderOptions
 
     internal WitDeduplicationOptions? Deduplication { get; private set; }
 
+    internal (string Url, WitRedisOptions Options)? Redis { get; private set; }
+
     internal Action<string, Guid>? OnExecute { get; private set; }
 
     internal Action<WitConnection>? OnConnected { get; private set; }
@@ -114,22 +116,25 @@ public sealed class WitServerBuilderOptions
     /// <summary>Serves an instance under an interface. Its methods run side by side; its events go to all clients.</summary>
     /// <typeparam name="T">The interface, named itself: its code is made when your program is compiled.</typeparam>
     /// <param name="instance">The implementation.</param>
+    /// <param name="durable">Methods, by name (all overloads) or by line, whose calls are kept in the store of the server: <see cref="WithRedisStore"/>.</param>
     /// <returns>These options.</returns>
-    public WitServerBuilderOptions WithService<T>(T instance) where T : class
+    public WitServerBuilderOptions WithService<T>(T instance, params string[] durable) where T : class
     {
         ArgumentNullException.ThrowIfNull(instance);
-        Services.Add(new Served<T>(instance));
+        ArgumentNullException.ThrowIfNull(durable);
+        Services.Add(new Served<T>(instance, durable));
         return this;
     }
 
     /// <summary>Serves what a factory makes, once, when the server is started.</summary>
     /// <typeparam name="T">The interface.</typeparam>
     /// <param name="factory">Makes the implementation.</param>
+    /// <param name="durable">As above.</param>
     /// <returns>These options.</returns>
-    public WitServerBuilderOptions WithService<T>(Func<T> factory) where T : class
+    public WitServerBuilderOptions WithService<T>(Func<T> factory, params string[] durable) where T : class
     {
         ArgumentNullException.ThrowIfNull(factory);
-        return WithService<T>(factory());
+        return WithService<T>(factory(), durable);
     }
 
     /// <summary>Several services on one server.</summary>
@@ -243,6 +248,22 @@ public sealed class WitServerBuilderOptions
         return this;
     }
 
+    /// <summary>
+    /// Keeps the calls of durable methods in a Redis or Valkey that several servers share, so that a call that one of them executed and could
+    /// not answer is answered by another, and none runs twice. What is promised when Redis fails stands in docs/exactly-once.md.
+    /// </summary>
+    /// <param name="url">As <c>redis://[[user]:password@]host[:port][/database]</c> or <c>redis+unix:///path/of/socket</c>: one Redis, 6.2 or later, without TLS.</param>
+    /// <param name="configure">Changes its defaults. All servers that share it need the same.</param>
+    /// <returns>These options.</returns>
+    public WitServerBuilderOptions WithRedisStore(string url, Action<WitRedisOptions>? configure = null)
+    {
+        ArgumentException.ThrowIfNullOrEmpty(url);
+        var redis = new WitRedisOptions();
+        configure?.Invoke(redis);
+        Redis = (url, redis);
+        return this;
+    }
+
     /// <summary>Tells of each execution before it begins: method and invocation id. What is counted here is what really ran. Must not block.</summary>
     /// <param name="callback">The callback.</param>
     /// <returns>These options.</returns>
@@ -289,10 +310,11 @@ public sealed class WitServicesBuilder(WitServerBuilderOptions options)
     /// <summary>Serves one more instance.</summary>
     /// <typeparam name="T">The interface.</typeparam>
     /// <param name="instance">The implementation.</param>
+    /// <param name="durable">Methods whose calls are kept in the store of the server.</param>
     /// <returns>This builder.</returns>
-    public WitServicesBuilder AddService<T>(T instance) where T : class
+    public WitServicesBuilder AddService<T>(T instance, params string[] durable) where T : class
     {
-        options.WithService(instance);
+        options.WithService(instance, durable);
         return this;
     }
 
