@@ -407,6 +407,43 @@ typedef int32_t witrpc_type_names;
 #endif // __cplusplus
 
 /**
+ * Whom an event goes to.
+ */
+enum witrpc_audience
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * All clients that are connected and authorised.
+   */
+  WITRPC_TO_ALL = 0,
+  /**
+   * One connection.
+   */
+  WITRPC_TO_CONNECTION = 1,
+  /**
+   * All clients but one connection.
+   */
+  WITRPC_TO_OTHERS = 2,
+  /**
+   * The connections that are in a group now.
+   */
+  WITRPC_TO_GROUP = 3,
+  /**
+   * All connections of one principal, as the token validator named it at the handshake.
+   */
+  WITRPC_TO_PRINCIPAL = 4,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum witrpc_audience witrpc_audience;
+#else
+typedef int32_t witrpc_audience;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
  * Bytes that the library made: a result as JSON text, or an encoded one. Owned by whoever got it;
  * free it with witrpc_buffer_free. Buffers that a callback is given are borrowed until it returns;
  * witrpc_buffer_retain keeps one for longer, without a copy.
@@ -776,6 +813,53 @@ typedef bool (*witrpc_validator)(void *user_data,
  * with witrpc_check_accept or witrpc_check_refuse.
  */
 typedef void (*witrpc_async_validator)(void *user_data, struct witrpc_check *check);
+
+/**
+ * What a store on Redis has done and does. Set `struct_size` before it is filled.
+ */
+typedef struct witrpc_redis_stats {
+  /**
+   * Size of this struct as the caller knows it, in bytes.
+   */
+  size_t struct_size;
+  /**
+   * Connections made to Redis so far; the second one is the first reconnection.
+   */
+  uint64_t connections;
+  /**
+   * 1 if there is a connection now, else 0.
+   */
+  uint64_t is_connected;
+  /**
+   * Calls of durable methods that run here now.
+   */
+  uint64_t leases;
+  /**
+   * Calls that ended here after their leases had passed on: their callers were told that the
+   * outcome is unknown.
+   */
+  uint64_t leases_lost;
+  /**
+   * Calls answered with what another server, or an earlier life of this one, had stored.
+   */
+  uint64_t replayed;
+  /**
+   * Calls that waited for another server to end them.
+   */
+  uint64_t waited;
+  /**
+   * Calls that were refused because Redis did not answer, or may have lost records.
+   */
+  uint64_t refused;
+  /**
+   * Answers that could not be stored in time: their callers were told that the outcome is unknown.
+   */
+  uint64_t not_stored;
+  /**
+   * Times at which the servers got a new epoch, because Redis may have lost records.
+   */
+  uint64_t epochs;
+} witrpc_redis_stats;
 
 #ifdef __cplusplus
 extern "C" {
@@ -1594,14 +1678,20 @@ int32_t witrpc_request_reply_encoded(struct witrpc_request *request,
                                      struct witrpc_error **error);
 
 /**
- * As witrpc_server_raise with `count` arguments that are encoded by the server's codec; an empty
- * one is null.
+ * As witrpc_server_raise with `count` arguments that are encoded by the server's codec (an empty
+ * one is null), to an audience (witrpc_audience): `connection` is the 16 bytes of the id of the
+ * connection that it names, `name` (NUL-terminated) the group or principal; either is ignored where
+ * the audience has none. `*clients` (may be NULL) is how many connections were meant; 0 is no error.
  */
 int32_t witrpc_server_raise_encoded(const struct witrpc_server *server,
+                                    int32_t audience,
+                                    const uint8_t *connection,
+                                    const char *name,
                                     const char *contract,
                                     const char *event,
                                     const struct witrpc_bytes *arguments,
                                     size_t count,
+                                    size_t *clients,
                                     struct witrpc_error **error);
 
 /**
@@ -2383,6 +2473,65 @@ int32_t witrpc_check_refuse(struct witrpc_check *check);
  * Frees a check; without an answer the token is refused. NULL and an ended one are allowed.
  */
 void witrpc_check_free(struct witrpc_check *check);
+
+/**
+ * Has calls of a method kept in the store of the server (witrpc_server_options_redis): the intent before it
+ * runs, the answer before it is sent. `method` is a line, or a name alone for all overloads, NUL-terminated, and must have
+ * its handler when a server is started; NULL = all methods that have handlers by then.
+ *
+ * Handlers of durable methods begin when their intents are stored, so those of one connection may begin in another order than
+ * their calls came in.
+ */
+int32_t witrpc_implementation_durable(struct witrpc_implementation *implementation,
+                                      const char *method,
+                                      struct witrpc_error **error);
+
+/**
+ * Keeps the calls of durable methods in a Redis or Valkey that several servers share, so that a call that one of them executed and
+ * could not answer is answered by another, and none runs twice. `url` is
+ * "redis://[[user]:password@]host[:port][/database]" or "redis+unix:///path/of/socket", NUL-terminated: one Redis (6.2 or
+ * later) that holds all keys, no Redis Cluster, no replica, no TLS. witrpc_server_start connects, and fails with
+ * WITRPC_INVALID_ARGUMENT if it can't; later the connection is made anew as often as needed, and calls of durable
+ * methods are refused (503, they did not run) meanwhile.
+ *
+ * All servers that share it need the same options. What is promised when Redis fails: docs/exactly-once.md.
+ */
+int32_t witrpc_server_options_redis(struct witrpc_server_options *options,
+                                    const char *url);
+
+/**
+ * What the names of all keys in Redis begin with, NUL-terminated; another one for each fleet of servers. Default "witrpc:".
+ * WITRPC_INVALID_ARGUMENT without witrpc_server_options_redis before it, as with the following ones.
+ */
+int32_t witrpc_server_options_redis_prefix(struct witrpc_server_options *options,
+                                           const char *prefix);
+
+/**
+ * Times of the store, in ms: how long a call counts as running after the last sign of life of its server (at least 100), how
+ * long an answer is held, how long the numbers of a libwitrpc client's calls are remembered after its last one (not
+ * shorter), and how long a request to Redis may take (at least 10). 0 = the default: 10 s, 10 min, 24 h and 5 s.
+ */
+int32_t witrpc_server_options_redis_times(struct witrpc_server_options *options,
+                                          uint64_t lease_ms,
+                                          uint64_t hold_ms,
+                                          uint64_t client_hold_ms,
+                                          uint64_t timeout_ms);
+
+/**
+ * How far Redis is relied on: replicas that must have a record before it counts (default 0), and whether it loses
+ * nothing when it is started again or replaced by a replica (default false: clients then end calls that were on their way as
+ * outcome unknown).
+ */
+int32_t witrpc_server_options_redis_trust(struct witrpc_server_options *options,
+                                          uint32_t replicas,
+                                          bool restarts);
+
+/**
+ * What the store on Redis has done and does. Set `stats->struct_size` first. WITRPC_INVALID_ARGUMENT if the server has none.
+ * Never blocks.
+ */
+int32_t witrpc_server_redis_stats(const struct witrpc_server *server,
+                                  struct witrpc_redis_stats *stats);
 
 /**
  * The certificate of tls:// and wss:// and its private key, as the texts of PEM files (sizes in

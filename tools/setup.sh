@@ -23,6 +23,8 @@ if [ "$need" = test ]; then
   want nm binutils
   want ip iproute2
   want iptables iptables
+  # Redis or Valkey, whichever there is.
+  has valkey-server || want redis-server redis-server
 fi
 if [ "$need" = python ] || [ "$need" = test ]; then
   want python3 python3

@@ -1,5 +1,6 @@
 // A sequential call through the binding beside a bare .NET TCP ping-pong of the same size, in one run. The server of both is
-// another process: `witrpc serve --demo` for the calls, this program with "pong" for the bare rival.
+// another process: `witrpc serve --demo` for the calls, this program with "pong" for the bare rival. The rival of blocking calls
+// blocks at both ends, that of async calls is async at both ends; both read a frame at once, which is quicker than its length first.
 //
 //   dotnet run -c Release -- WITRPC_EXECUTABLE [SECONDS]
 using System.Buffers.Binary;
@@ -8,30 +9,32 @@ using System.Net;
 using System.Net.Sockets;
 using WitRpc.Native;
 
-if (args is ["pong"])
+if (args is ["pong", var kind])
 {
-    return Bare.Serve();
+    await Bare.ServeAsync(blocks: kind == "blocking");
+    return 0;
 }
 string witrpc = args.Length > 0 ? args[0] : throw new ArgumentException("give the path of the executable witrpc");
 TimeSpan time = TimeSpan.FromSeconds(args.Length > 1 ? double.Parse(args[1], System.Globalization.CultureInfo.InvariantCulture) : 3);
 
 using Process demo = Other.Start(witrpc, ["serve", "--demo", "tcp://127.0.0.1:0"]);
-using Process pong = Other.Start(Environment.ProcessPath!, Path.GetFileNameWithoutExtension(Environment.ProcessPath!) == "dotnet" ? [typeof(Bare).Assembly.Location, "pong"] : ["pong"]);
+using Process blockingPong = Other.StartSelf("pong", "blocking");
+using Process asyncPong = Other.StartSelf("pong", "async");
 try
 {
     string endpoint = demo.StandardOutput.ReadLine()!.Replace("listening ", "");
-    int port = int.Parse(pong.StandardOutput.ReadLine()!, System.Globalization.CultureInfo.InvariantCulture);
     await using WitClient client = WitClientBuilder.Build(o => o.WithEndpoint(endpoint));
     await client.ConnectAsync();
     WitService echo = client.Service("Demo.IEcho");
     var method = new WitMethod("Echo(string)");
     string text = new('x', 64);
-    using var bare = new Bare(port);
+    using var blocking = new Bare(blockingPong);
+    using var bare = new Bare(asyncPong);
 
     // Turn and turn about, so that both meet the same weather.
     var rounds = new List<(string Name, Func<Task> Once, List<double> Times)>
     {
-        ("bare, blocking", () => { bare.Once(); return Task.CompletedTask; }, []),
+        ("bare, blocking", () => { blocking.Once(); return Task.CompletedTask; }, []),
         ("call, blocking", () => { echo.Call(method).With(text).Invoke<string>(); return Task.CompletedTask; }, []),
         ("bare, async", bare.OnceAsync, []),
         ("call, async", () => echo.Call(method).With(text).InvokeAsync<string>(), []),
@@ -63,12 +66,17 @@ try
 finally
 {
     demo.Kill();
-    pong.Kill();
+    blockingPong.Kill();
+    asyncPong.Kill();
 }
 return 0;
 
 internal static class Other
 {
+    internal static Process StartSelf(params string[] arguments) => Start(
+        Environment.ProcessPath!,
+        Path.GetFileNameWithoutExtension(Environment.ProcessPath!) == "dotnet" ? [typeof(Bare).Assembly.Location, .. arguments] : arguments);
+
     internal static Process Start(string program, IEnumerable<string> arguments) => Process.Start(new ProcessStartInfo(program, arguments) { RedirectStandardOutput = true })!;
 }
 
@@ -83,9 +91,9 @@ internal sealed class Bare : IDisposable
     private readonly byte[] frame = new byte[4 + Payload];
     private readonly byte[] answer = new byte[4 + Payload];
 
-    internal Bare(int port)
+    internal Bare(Process pong)
     {
-        client.Connect(IPAddress.Loopback, port);
+        client.Connect(IPAddress.Loopback, int.Parse(pong.StandardOutput.ReadLine()!, System.Globalization.CultureInfo.InvariantCulture));
         stream = client.GetStream();
         BinaryPrimitives.WriteInt32LittleEndian(frame, Payload);
     }
@@ -95,32 +103,43 @@ internal sealed class Bare : IDisposable
     internal void Once()
     {
         stream.Write(frame);
-        stream.ReadExactly(answer.AsSpan(0, 4));
-        stream.ReadExactly(answer.AsSpan(4, BinaryPrimitives.ReadInt32LittleEndian(answer)));
+        stream.ReadExactly(answer);
     }
 
     internal async Task OnceAsync()
     {
         await stream.WriteAsync(frame);
-        await stream.ReadExactlyAsync(answer.AsMemory(0, 4));
-        await stream.ReadExactlyAsync(answer.AsMemory(4, BinaryPrimitives.ReadInt32LittleEndian(answer)));
+        await stream.ReadExactlyAsync(answer);
     }
 
-    internal static int Serve()
+    internal static async Task ServeAsync(bool blocks)
     {
         var listener = new TcpListener(IPAddress.Loopback, 0);
         listener.Start();
         Console.WriteLine(((IPEndPoint)listener.LocalEndpoint).Port);
-        using TcpClient peer = listener.AcceptTcpClient();
+        using TcpClient peer = await listener.AcceptTcpClientAsync();
         peer.NoDelay = true;
         NetworkStream stream = peer.GetStream();
         var frame = new byte[4 + Payload];
-        while (stream.ReadAtLeast(frame.AsSpan(0, 4), 4, throwOnEndOfStream: false) == 4)
+        try
         {
-            int size = BinaryPrimitives.ReadInt32LittleEndian(frame);
-            stream.ReadExactly(frame.AsSpan(4, size));
-            stream.Write(frame.AsSpan(0, 4 + size));
+            while (true)
+            {
+                if (blocks)
+                {
+                    stream.ReadExactly(frame);
+                    stream.Write(frame);
+                }
+                else
+                {
+                    await stream.ReadExactlyAsync(frame);
+                    await stream.WriteAsync(frame);
+                }
+            }
         }
-        return 0;
+        catch (IOException)
+        {
+            // The other end has seen enough.
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Ours: real calls of 64 bytes.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -17,20 +18,20 @@ const METHOD: &str = "string Echo(string text)";
 
 /// Serves an echo that hands the blob back.
 pub(crate) fn start_server() -> String {
-    start_server_with("tcp://127.0.0.1:0", false)
+    start_server_with("tcp://127.0.0.1:0", false, None)
 }
 
-fn start_server_with(endpoint: &'static str, encryption: bool) -> String {
+fn start_server_with(endpoint: &'static str, encryption: bool, journal: Option<PathBuf>) -> String {
     on_server_thread(async move |ready| {
         let service = ServiceBuilder::open("Demo.IEcho").handle_blobs(METHOD, |_, blobs| {
             std::future::ready(Ok(blobs.into_iter().next()))
         });
-        let server = Server::builder()
-            .listen(endpoint)
-            .encryption(encryption)
-            .service(service)
-            .start()
-            .await;
+        let server = Server::builder().listen(endpoint).encryption(encryption);
+        let server = match journal {
+            Some(directory) => server.journal(directory).service(service.all_durable()),
+            None => server.service(service),
+        };
+        let server = server.start().await;
         let server = server.unwrap_or_else(|e| panic!("no server: {e}"));
         let _ = ready.send(server.endpoints()[0].to_string());
         std::future::pending::<()>().await;
@@ -83,10 +84,20 @@ impl Async {
         Self::start_with(threads, "ws://127.0.0.1:0/", false)
     }
 
+    /// The same with calls that are kept in a journal in this directory.
+    pub(crate) fn start_durable(threads: usize, directory: PathBuf) -> Self {
+        let endpoint = start_server_with("tcp://127.0.0.1:0", false, Some(directory));
+        Self::connect(threads, &endpoint, false)
+    }
+
     fn start_with(threads: usize, endpoint: &'static str, encryption: bool) -> Self {
-        let endpoint = start_server_with(endpoint, encryption);
+        let endpoint = start_server_with(endpoint, encryption, None);
+        Self::connect(threads, &endpoint, encryption)
+    }
+
+    fn connect(threads: usize, endpoint: &str, encryption: bool) -> Self {
         let runtime = runtime(threads);
-        let service = runtime.block_on(connect(&endpoint, encryption));
+        let service = runtime.block_on(connect(endpoint, encryption));
         Self { runtime, service }
     }
 

@@ -29,12 +29,22 @@ impl Sample {
         }
     }
 
+    pub(crate) fn rate(&self) -> f64 {
+        self.rate
+    }
+
     fn quantile(&self, q: f64) -> f64 {
         let mut sorted = self.latencies.clone();
         sorted.sort_unstable();
         let at = ((sorted.len() - 1) as f64 * q) as usize;
         sorted[at].as_nanos() as f64 / 1000.0
     }
+}
+
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<_> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// The rival and ours, round by round.
@@ -78,16 +88,10 @@ impl Pair {
         self
     }
 
-    fn median(values: impl Iterator<Item = f64>) -> f64 {
-        let mut values: Vec<_> = values.collect();
-        values.sort_unstable_by(f64::total_cmp);
-        values[values.len() / 2]
-    }
-
     /// The median of the ratios of neighbouring rounds.
     fn ratio(&self, of: impl Fn(&Sample) -> f64) -> f64 {
         let rounds = self.ours.iter().zip(&self.rival);
-        Self::median(rounds.map(|(ours, rival)| of(ours) / of(rival)))
+        median(rounds.map(|(ours, rival)| of(ours) / of(rival)))
     }
 
     pub(crate) fn print_latency(&self, goal: f64) {
@@ -95,8 +99,8 @@ impl Pair {
         for (label, samples) in self.labels.into_iter().zip([&self.rival, &self.ours]) {
             println!(
                 "  {label:<16} median {:7.2} us   p99 {:7.2} us",
-                Self::median(samples.iter().map(|s| s.quantile(0.5))),
-                Self::median(samples.iter().map(|s| s.quantile(0.99)))
+                median(samples.iter().map(|s| s.quantile(0.5))),
+                median(samples.iter().map(|s| s.quantile(0.99)))
             );
         }
         println!(
@@ -111,7 +115,7 @@ impl Pair {
             .into_iter()
             .zip([&self.rival, &self.ours])
         {
-            let rate = Self::median(samples.iter().map(|s| s.rate));
+            let rate = median(samples.iter().map(|s| s.rate));
             println!("  {label:<16} {rate:10.0} a second");
         }
         println!(

@@ -6,11 +6,12 @@
 //! so that a busy moment of the machine hits both.
 //!
 //! `witrpc-bench BLOCKING_PROGRAM [--quick] [PAIR...]`, where the program is `benches/c/blocking.c`;
-//! with names of pairs (async, encrypted, websocket, blocking, pipelined) only these run.
+//! with names of pairs (async, encrypted, websocket, blocking, pipelined, memory, journal) only these run.
 
 mod bare;
 mod blocking;
 mod calls;
+mod durable;
 mod figures;
 mod websocket;
 
@@ -72,5 +73,12 @@ fn main() {
         )
         .run(|| bare.pipelined(round, 64), || ours.pipelined(round, 64))
         .print_rate();
+    }
+    if wanted("memory") {
+        durable::print_memory(round, rounds);
+    }
+    if wanted("journal") {
+        // A disk takes its time.
+        durable::print_journal(round * 2, rounds);
     }
 }

@@ -13,6 +13,7 @@ use witrpc::codec::{Codec, RawJson};
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
 use crate::output;
+use crate::store::StoreArgs;
 use crate::tls::{ClientTlsArgs, ServerTlsArgs};
 use crate::units::{self, Reconnect};
 
@@ -312,6 +313,29 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = units::bytes,
         help_heading = "De-duplication")]
     pub(crate) dedup_max_answer: usize,
+
+    /// Keep calls in this directory, so that none runs twice even if the server is killed: it is
+    /// made if need be, and is for one server alone
+    #[arg(
+        long,
+        value_name = "DIR",
+        group = "kept",
+        help_heading = "De-duplication"
+    )]
+    pub(crate) journal: Option<PathBuf>,
+
+    /// Keep only calls of these methods [default: all]
+    #[arg(
+        long,
+        value_name = "METHOD,...",
+        value_delimiter = ',',
+        requires = "kept",
+        help_heading = "De-duplication"
+    )]
+    pub(crate) durable: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
 
     #[command(flatten)]
     pub(crate) faults: FaultArgs,

@@ -16,6 +16,7 @@ mod log;
 mod output;
 mod serve;
 mod signals;
+mod store;
 mod tls;
 mod units;
 mod values;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use witrpc::resilience::dedup::DedupOptions;
-use witrpc::server::{EventTypeNames, Server, ServerLimits};
+use witrpc::server::{EventTypeNames, Server, ServerLimits, ServiceBuilder};
 
 use crate::args::ServeArgs;
 use crate::demo::{self, FaultSwitches, Faults, Trace};
@@ -54,8 +54,18 @@ async fn start(args: ServeArgs) -> Result<Server, Failure> {
         handshake_timeout: (!handshake.is_zero()).then_some(handshake),
         ..ServerLimits::default()
     };
+    let keeps_all =
+        (args.journal.is_some() || args.store.redis.is_some()) && args.durable.is_empty();
+    let kept = |service: ServiceBuilder| match keeps_all {
+        true => service.all_durable(),
+        false => service,
+    };
+    let echo = args.durable.iter().fold(
+        demo::service(trace.clone(), faults.clone()),
+        |echo, name| echo.durable(name),
+    );
     let mut builder = Server::builder()
-        .service(demo::service(trace.clone(), faults.clone()))
+        .service(kept(echo))
         .codec(args.codec)
         .encryption(args.encrypt)
         .limits(limits)
@@ -70,6 +80,7 @@ async fn start(args: ServeArgs) -> Result<Server, Failure> {
             max_answer: args.dedup_max_answer,
             ..DedupOptions::default()
         });
+    builder = args.store.add_to(builder, args.dedup_hold)?;
     builder = match args.token_file {
         Some(file) => builder.token_file(file),
         None => builder.token(args.token),
@@ -83,8 +94,11 @@ async fn start(args: ServeArgs) -> Result<Server, Failure> {
     }
     if args.composite {
         builder = builder
-            .service(demo::second_service(trace.clone(), faults.clone()))
-            .service(demo::generic_service(trace, faults));
+            .service(kept(demo::second_service(trace.clone(), faults.clone())))
+            .service(kept(demo::generic_service(trace, faults)));
+    }
+    if let Some(directory) = args.journal {
+        builder = builder.journal(directory);
     }
     if args.ordered {
         builder = builder.ordered_per_connection();

@@ -14,6 +14,7 @@ use crate::error::witrpc_error;
 use crate::event::{SubscriptionObject, witrpc_subscription};
 use crate::guard;
 use crate::handle;
+use crate::publish;
 use crate::request::{Reply, end, look, witrpc_request};
 use crate::server::{ServerObject, witrpc_server};
 use crate::status::witrpc_status;
@@ -116,15 +117,37 @@ pub unsafe extern "C" fn witrpc_request_reply_encoded(
     }
 }
 
-/// As witrpc_server_raise with `count` arguments that are encoded by the server's codec; an empty
-/// one is null.
+/// Whom an event goes to.
+#[repr(i32)]
+#[derive(Clone, Copy)]
+pub enum witrpc_audience {
+    /// All clients that are connected and authorised.
+    WITRPC_TO_ALL = 0,
+    /// One connection.
+    WITRPC_TO_CONNECTION = 1,
+    /// All clients but one connection.
+    WITRPC_TO_OTHERS = 2,
+    /// The connections that are in a group now.
+    WITRPC_TO_GROUP = 3,
+    /// All connections of one principal, as the token validator named it at the handshake.
+    WITRPC_TO_PRINCIPAL = 4,
+}
+
+/// As witrpc_server_raise with `count` arguments that are encoded by the server's codec (an empty
+/// one is null), to an audience (witrpc_audience): `connection` is the 16 bytes of the id of the
+/// connection that it names, `name` (NUL-terminated) the group or principal; either is ignored where
+/// the audience has none. `*clients` (may be NULL) is how many connections were meant; 0 is no error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn witrpc_server_raise_encoded(
     server: *const witrpc_server,
+    audience: i32,
+    connection: *const u8,
+    name: *const c_char,
     contract: *const c_char,
     event: *const c_char,
     arguments: *const witrpc_bytes,
     count: usize,
+    clients: *mut usize,
     error: *mut *mut witrpc_error,
 ) -> i32 {
     // SAFETY: the header demands valid pointers.
@@ -137,7 +160,19 @@ pub unsafe extern "C" fn witrpc_server_raise_encoded(
                 .into_iter()
                 .map(Bytes::copy_from_slice)
                 .collect();
-            object.publisher.raise_blobs(contract, event, &blobs)?;
+            let all = &object.publisher;
+            let publisher = match audience {
+                0 => all.to_all(),
+                1 => all.to_connection(publish::id(connection)?),
+                2 => all.to_all_except(&[publish::id(connection)?]),
+                3 => all.to_group(text::terminated(name, "group")?),
+                4 => all.to_principal(text::terminated(name, "principal")?),
+                _ => return Err(witrpc_status::WITRPC_INVALID_ARGUMENT.into()),
+            };
+            let meant = publisher.raise_blobs(contract, event, &blobs)?;
+            if !clients.is_null() {
+                *clients = meant;
+            }
             Ok(())
         }) as i32
     }

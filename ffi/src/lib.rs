@@ -40,6 +40,7 @@ pub mod server;
 pub mod server_limits;
 pub mod server_options;
 pub mod server_security;
+pub mod server_store;
 pub mod server_tls;
 pub mod status;
 pub mod text;

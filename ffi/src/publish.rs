@@ -38,7 +38,11 @@ unsafe fn raise(
     }
 }
 
-unsafe fn id(bytes: *const u8) -> Result<Uuid, Failure> {
+/// The id of a connection.
+///
+/// # Safety
+/// `bytes` must be NULL or point to 16 bytes.
+pub(crate) unsafe fn id(bytes: *const u8) -> Result<Uuid, Failure> {
     // SAFETY: the caller vouches for 16 bytes, or NULL.
     let bytes = unsafe { text::bytes(bytes, 16) }?;
     Ok(Uuid::from_slice(bytes).unwrap_or_default())

@@ -1,8 +1,10 @@
 //! Servers.
 
 use std::ffi::c_char;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
+use witrpc_core::server::store::RedisStore;
 use witrpc_core::server::{Publisher, Server};
 
 use crate::buffer::{BufferObject, witrpc_buffer};
@@ -51,6 +53,7 @@ pub(crate) struct ServerObject {
     server: Mutex<Option<Server>>,
     pub(crate) publisher: Publisher,
     endpoints: Vec<String>,
+    pub(crate) store: Option<Arc<RedisStore>>,
 }
 
 impl Object for ServerObject {
@@ -80,18 +83,19 @@ pub unsafe extern "C" fn witrpc_server_start(
         guard::run::<ServerOptionsObject>(options, error, || {
             let out = guard::out(out)?;
             let options = handle::get::<ServerOptionsObject>(options)?;
-            let server = library::server_runtime()?.block_on(options.start())?;
+            let (server, store) = library::server_runtime()?.block_on(options.start())?;
             let object = ServerObject {
                 publisher: server.publisher(),
                 endpoints: server.endpoints().iter().map(ToString::to_string).collect(),
                 server: Mutex::new(Some(server)),
+                store,
             };
             guard::give(out, object)
         }) as i32
     }
 }
 
-unsafe fn with(
+pub(crate) unsafe fn with(
     server: *const witrpc_server,
     error: *mut *mut witrpc_error,
     f: impl FnOnce(&ServerObject) -> Result<(), Failure>,

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use witrpc_core::codec::Codec;
 use witrpc_core::contract::Contract;
 use witrpc_core::resilience::dedup::DedupOptions;
+use witrpc_core::server::store::{RedisOptions, RedisStore};
 use witrpc_core::server::{
     CallContext, EventTypeNames, Execution, Fault, Server, ServerBuilder, ServerLimits,
     ServiceBuilder,
@@ -28,6 +29,7 @@ use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
 use crate::request::{Answer, Arguments, Reply, RequestObject, witrpc_request};
 use crate::server_security::Access;
+use crate::server_store::Durable;
 use crate::server_tls::ServerTls;
 use crate::status::witrpc_status;
 use crate::text::{self, c_string};
@@ -70,9 +72,10 @@ struct Handler {
 pub(crate) struct Implementation {
     contract: Contract,
     handlers: Vec<Handler>,
+    pub(crate) durable: Vec<Durable>,
 }
 
-pub(crate) struct ImplementationObject(Mutex<Implementation>);
+pub(crate) struct ImplementationObject(pub(crate) Mutex<Implementation>);
 
 impl Object for ImplementationObject {
     type Opaque = witrpc_implementation;
@@ -89,6 +92,7 @@ pub(crate) struct Options {
     trace: Option<Arc<Trace>>,
     pub(crate) limits: ServerLimits,
     dedup: DedupOptions,
+    pub(crate) redis: Option<RedisOptions>,
     strong_event_types: bool,
     pub(crate) events: ServerEvents,
     pub(crate) tls: Option<ServerTls>,
@@ -153,9 +157,9 @@ impl Handler {
 
 impl Implementation {
     fn into_service(self) -> ServiceBuilder {
-        self.handlers
-            .into_iter()
-            .fold(ServiceBuilder::new(self.contract), |service, handler| {
+        let service = self.handlers.into_iter().fold(
+            ServiceBuilder::new(self.contract),
+            |service, handler| {
                 let line = handler.line.clone();
                 if handler.encoded {
                     return service.handle_blobs(&line, move |context, blobs| {
@@ -167,7 +171,10 @@ impl Implementation {
                     let answer = handler.call(context, Arguments::Json(c_string(&json)));
                     async move { answer.await.map(Reply::into_json) }
                 })
-            })
+            },
+        );
+        let durable = self.durable.into_iter();
+        durable.fold(service, |service, durable| durable.mark(service))
     }
 }
 
@@ -182,7 +189,8 @@ impl Trace {
 }
 
 impl ServerOptionsObject {
-    pub(crate) async fn start(&self) -> CoreResult<Server> {
+    /// Also gives the store that the server shares with others, if it has one.
+    pub(crate) async fn start(&self) -> CoreResult<(Server, Option<Arc<RedisStore>>)> {
         let options = self.0.lock().clone();
         let mut builder: ServerBuilder = Server::builder()
             .codec(options.codec)
@@ -210,7 +218,15 @@ impl ServerOptionsObject {
         if options.strong_event_types {
             builder = builder.event_type_names(EventTypeNames::Strong);
         }
-        builder.start().await
+        let store = options
+            .redis
+            .map(RedisStore::new)
+            .transpose()?
+            .map(Arc::new);
+        if let Some(store) = &store {
+            builder = builder.store(store.clone());
+        }
+        Ok((builder.start().await?, store))
     }
 }
 
@@ -221,6 +237,7 @@ fn new_implementation(
     let implementation = Implementation {
         contract,
         handlers: Vec::new(),
+        durable: Vec::new(),
     };
     // SAFETY: the callers checked `out`.
     unsafe { guard::give(out, ImplementationObject(Mutex::new(implementation))) }
@@ -363,6 +380,7 @@ pub unsafe extern "C" fn witrpc_server_options_new(
                 trace: None,
                 limits: ServerLimits::default(),
                 dedup: DedupOptions::default(),
+                redis: None,
                 strong_event_types: false,
                 events: ServerEvents::default(),
                 tls: None,

@@ -45,12 +45,21 @@ static void handle_flaky(void *user_data, witrpc_request *request) {
   }
 }
 
+static uint8_t connection[16];
+static void handle_remember(void *user_data, witrpc_request *request) {
+  (void)user_data;
+  CHECK(witrpc_request_connection(request, connection) == WITRPC_OK);
+  CHECK(witrpc_request_join(request, "those", NULL) == WITRPC_OK);
+  witrpc_request_reply(request, "1", NULL);
+}
+
 static void serve_encoded(witrpc_server_options *options) {
   witrpc_implementation *implementation = NULL;
   witrpc_implementation_new("Demo.IEncoded", &implementation, NULL);
   CHECK(witrpc_implementation_handle_encoded(implementation, "int Second(int a, int b)",
                                              handle_second, &gone, destroyed, NULL) == WITRPC_OK);
   witrpc_implementation_handle(implementation, "int Text()", handle_text, NULL, NULL, NULL);
+  witrpc_implementation_handle(implementation, "int Remember()", handle_remember, NULL, NULL, NULL);
   witrpc_implementation_handle(implementation, "int Flaky()", handle_flaky, NULL, NULL, NULL);
   witrpc_server_options_serve(options, implementation);
   witrpc_implementation_free(implementation);
@@ -104,10 +113,34 @@ static void events_travel_as_blobs(void) {
   witrpc_bytes arguments[2] = { { (const uint8_t *)"5", 1 }, { NULL, 0 } };
   CHECK(witrpc_service_subscribe_encoded(service, line, sizeof line - 1, on_event, &events_gone,
                                          destroyed, &subscription, NULL) == WITRPC_OK);
-  CHECK(witrpc_server_raise_encoded(server, "Demo.IEncoded", line, arguments, 2, NULL) == 0);
-  counter_wait(&events, 1);
-  CHECK(witrpc_server_raise_encoded(server, "Demo.IEncoded", line, arguments, 1, &error) ==
-        WITRPC_INVALID_ARGUMENT);
+  /* The connection as a handler sees it. */
+  uint8_t id[16] = { 0 }, nobody[16] = { 1 };
+  CHECK(witrpc_service_call(service, "int Remember()", "[]", NULL, NULL, NULL) == WITRPC_OK);
+  memcpy(id, connection, sizeof id);
+  const struct {
+    int audience;
+    const uint8_t *connection;
+    const char *name;
+    size_t meant;
+  } audiences[] = {
+    { WITRPC_TO_ALL, NULL, NULL, 1 },        { WITRPC_TO_CONNECTION, id, NULL, 1 },
+    { WITRPC_TO_CONNECTION, nobody, "", 0 }, { WITRPC_TO_OTHERS, id, NULL, 0 },
+    { WITRPC_TO_OTHERS, nobody, NULL, 1 },   { WITRPC_TO_GROUP, NULL, "those", 1 },
+    { WITRPC_TO_GROUP, NULL, "others", 0 },  { WITRPC_TO_PRINCIPAL, NULL, "nobody", 0 },
+  };
+  int expected = 0;
+  for (size_t i = 0; i < sizeof audiences / sizeof *audiences; i++) {
+    size_t meant = 99;
+    CHECK(witrpc_server_raise_encoded(server, audiences[i].audience, audiences[i].connection,
+                                      audiences[i].name, "Demo.IEncoded", line, arguments, 2,
+                                      &meant, NULL) == WITRPC_OK);
+    CHECK(meant == audiences[i].meant);
+    expected += (int)meant;
+    counter_wait(&events, expected);
+  }
+  CHECK(counter_get(&events) == 4);
+  CHECK(witrpc_server_raise_encoded(server, WITRPC_TO_ALL, NULL, NULL, "Demo.IEncoded", line,
+                                    arguments, 1, NULL, &error) == WITRPC_INVALID_ARGUMENT);
   CHECK(strstr(witrpc_error_message(error), "2 arguments and got 1"));
   witrpc_error_free(error);
   witrpc_subscription_free(subscription);

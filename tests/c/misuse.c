@@ -159,8 +159,8 @@ static void server_functions(void *h) {
   INVALID(witrpc_server_start(h, &none, NULL));
   INVALID(witrpc_server_endpoint(h, 0, &text));
   INVALID(witrpc_server_raise(h, "C", "E", "[]", NULL));
-  INVALID(witrpc_server_raise_encoded(h, "C", "E", NULL, 0, NULL));
   const uint8_t *id = (const uint8_t *)"0123456789abcdef";
+  INVALID(witrpc_server_raise_encoded(h, WITRPC_TO_GROUP, id, "G", "C", "E", NULL, 0, NULL, NULL));
   INVALID(witrpc_server_raise_to_connection(h, id, "C", "E", "[]", NULL, NULL));
   INVALID(witrpc_server_raise_to_group(h, "G", "C", "E", "[]", NULL, NULL));
   INVALID(witrpc_server_raise_to_principal(h, "P", "C", "E", "[]", NULL, NULL));
@@ -172,6 +172,8 @@ static void server_functions(void *h) {
 }
 
 static void server_option_functions(void *h) {
+  witrpc_redis_stats redis_stats = { 0 };
+  redis_stats.struct_size = sizeof redis_stats;
   INVALID(witrpc_server_options_add_endpoint(h, "tcp://a:1"));
   INVALID(witrpc_server_options_serve(h, NULL));
   INVALID(witrpc_server_options_encryption(h, true));
@@ -201,6 +203,12 @@ static void server_option_functions(void *h) {
   INVALID(witrpc_server_options_max_waiting_bytes(h, 1));
   INVALID(witrpc_server_options_min_rate(h, 1, 1));
   INVALID(witrpc_server_options_dedup(h, 1, 1, 1, 1));
+  INVALID(witrpc_server_options_redis(h, "redis://127.0.0.1:1"));
+  INVALID(witrpc_server_options_redis_prefix(h, "p:"));
+  INVALID(witrpc_server_options_redis_times(h, 1, 1, 1, 1));
+  INVALID(witrpc_server_options_redis_trust(h, 1, true));
+  INVALID(witrpc_implementation_durable(h, NULL, NULL));
+  INVALID(witrpc_server_redis_stats(h, &redis_stats));
   INVALID(witrpc_server_options_strong_event_types(h, true));
   INVALID(witrpc_server_options_tls(h, "x", 1, "x", 1, NULL, 0));
   INVALID(witrpc_server_options_websocket_ping(h, 1, 1));
@@ -464,6 +472,11 @@ static void missing_arguments(void) {
   WRONG(witrpc_server_options_new(NULL, &server_options, NULL));
   witrpc_server_options_new("tcp://127.0.0.1:0", &server_options, NULL);
   WRONG(witrpc_server_options_add_endpoint(server_options, NULL));
+  WRONG(witrpc_server_options_redis_prefix(server_options, "p:"));
+  WRONG(witrpc_server_options_redis_trust(server_options, 0, false));
+  WRONG(witrpc_server_options_redis(server_options, NULL));
+  WRONG(witrpc_server_options_redis(server_options, BAD_TEXT));
+  WRONG(witrpc_implementation_durable(implementation, BAD_TEXT, NULL));
   WRONG(witrpc_server_options_token(server_options, NULL));
   WRONG(witrpc_server_options_tls(server_options, NULL, 1, NULL, 1, NULL, 1));
   WRONG(witrpc_server_options_token_file(server_options, NULL));
@@ -477,7 +490,9 @@ static void missing_arguments(void) {
   WRONG(witrpc_server_options_on_execute(server_options, NULL, NULL, NULL));
   WRONG(witrpc_server_endpoint(server, 99, NULL));
   WRONG(witrpc_server_raise(server, NULL, NULL, NULL, NULL));
-  WRONG(witrpc_server_raise_encoded(server, "Demo.ITest", "event Action E", NULL, 1, NULL));
+  for (int audience = -1; audience <= 5; audience++)
+    WRONG(witrpc_server_raise_encoded(server, audience, NULL, NULL, "Demo.ITest", "event Action E",
+                                      NULL, audience == WITRPC_TO_ALL, NULL, NULL));
   WRONG(witrpc_server_stats_get(server, NULL));
   WRONG(witrpc_server_raise_to_connection(server, NULL, "Demo.ITest", "event Action E", "[]", NULL,
                                           NULL));

@@ -21,21 +21,22 @@ public interface IWitClientFactory
 internal sealed record WitClientRegistration(string Name, Action<IServiceProvider, WitClientBuilderOptions>? Configure, bool AutoConnect);
 
 /// <summary>Makes clients, once each, and disposes them.</summary>
-internal sealed class WitClientFactory : IWitClientFactory, IAsyncDisposable, IDisposable
+internal sealed class WitClientFactory(IServiceProvider services, IEnumerable<WitClientRegistration> registered) : IWitClientFactory, IAsyncDisposable, IDisposable
 {
-    private readonly IServiceProvider services;
-    private readonly FrozenDictionary<string, WitClientRegistration[]> registrations;
+    private readonly FrozenDictionary<string, WitClientRegistration[]> registrations = registered
+        .GroupBy(r => r.Name, StringComparer.Ordinal)
+        .ToFrozenDictionary(g => g.Key, g => g.ToArray(), StringComparer.Ordinal);
     private readonly ConcurrentDictionary<string, Lazy<WitClient>> clients = new(StringComparer.Ordinal);
-
-    public WitClientFactory(IServiceProvider services, IEnumerable<WitClientRegistration> registrations)
-    {
-        this.services = services;
-        this.registrations = registrations.GroupBy(r => r.Name, StringComparer.Ordinal).ToFrozenDictionary(g => g.Key, g => g.ToArray(), StringComparer.Ordinal);
-    }
 
     public IReadOnlyCollection<string> Names => registrations.Keys;
 
     internal IEnumerable<string> AutoConnected => registrations.Where(r => Array.TrueForAll(r.Value, x => x.AutoConnect)).Select(r => r.Key);
+
+    /// <summary>Those of these clients that were made; a client whose options are wrong never is.</summary>
+    internal IEnumerable<WitClient> Made(IEnumerable<string> names) => names
+        .Select(name => clients.GetValueOrDefault(name))
+        .Where(client => client is { IsValueCreated: true })
+        .Select(client => client!.Value);
 
     public WitClient GetClient(string name)
     {

@@ -18,9 +18,9 @@ internal sealed partial class WitClientHostedService(WitClientFactory factory, I
     public override async Task StopAsync(CancellationToken cancellationToken)
     {
         await base.StopAsync(cancellationToken).ConfigureAwait(false);
-        foreach (string name in factory.AutoConnected)
+        foreach (WitClient client in factory.Made(factory.AutoConnected))
         {
-            await factory.GetClient(name).StopReconnectionAsync().ConfigureAwait(false);
+            await client.StopReconnectionAsync().ConfigureAwait(false);
         }
     }
 

@@ -52,6 +52,7 @@ public static class WitClientServiceCollectionExtensions
 
     /// <summary>
     /// The same with options from configuration (<see cref="WitClientSettings"/>), as <c>configuration.GetSection("WitRpc:MainClient")</c>.
+    /// A key that means nothing is an error when the client is made.
     /// </summary>
     /// <param name="services">The services.</param>
     /// <param name="name">The client's name.</param>
@@ -67,7 +68,11 @@ public static class WitClientServiceCollectionExtensions
             (_, options) =>
             {
                 var settings = new WitClientSettings();
-                configuration.Bind(settings);
+                configuration.Bind(settings, binder => binder.ErrorOnUnknownConfiguration = true);
+                if (settings.Endpoint is null && settings.Endpoints.Count == 0 && configure is null && configuration is IConfigurationSection section)
+                {
+                    throw new InvalidOperationException($"the WitRPC client \"{name}\" has no endpoint: the configuration section \"{section.Path}\" {(section.Exists() ? "has neither Endpoint nor Endpoints" : "is missing")}");
+                }
                 settings.Apply(options);
                 configure?.Invoke(options);
             },

@@ -41,8 +41,17 @@ public sealed class ContractGenerator : IIncrementalGenerator
         if (context.SemanticModel.GetSymbolInfo(call, cancel).Symbol is not IMethodSymbol { IsGenericMethod: true, TypeArguments.Length: 1 } method
             || method.ContainingAssembly?.Name is not { } assembly
             || !Libraries.Contains(assembly)
-            || !method.TypeParameters[0].HasReferenceTypeConstraint
-            || method.TypeArguments[0] is not INamedTypeSymbol { TypeKind: TypeKind.Interface } contract)
+            || !method.TypeParameters[0].HasReferenceTypeConstraint)
+        {
+            return null;
+        }
+        if (method.TypeArguments[0] is INamedTypeSymbol { TypeKind: TypeKind.Class } type)
+        {
+            string all = string.Join(", ", type.AllInterfaces.Select(i => i.ToDisplayString()));
+            string hint = all.Length == 0 ? "it implements none" : "it implements " + all;
+            return new Made(type.ToDisplayString(), "", [new Problem("WITRPC004", $"{type.ToDisplayString()} is no interface: name the one that is called or served, as in {method.Name}<IEcho>(…); {hint}", call.GetLocation())]);
+        }
+        if (method.TypeArguments[0] is not INamedTypeSymbol { TypeKind: TypeKind.Interface } contract)
         {
             return null;
         }
@@ -85,7 +94,7 @@ public sealed class ContractGenerator : IIncrementalGenerator
             }
             foreach (Problem problem in made.Problems)
             {
-                var descriptor = new DiagnosticDescriptor(problem.Id, "This member can't be called over WitRPC", "{0}", "WitRpc", DiagnosticSeverity.Warning, true);
+                var descriptor = new DiagnosticDescriptor(problem.Id, "This can't be called over WitRPC", "{0}", "WitRpc", DiagnosticSeverity.Warning, true);
                 output.ReportDiagnostic(Diagnostic.Create(descriptor, problem.Place, problem.Text));
             }
             if (made.Source.Length > 0)
@@ -95,7 +104,7 @@ public sealed class ContractGenerator : IIncrementalGenerator
         }
     }
 
-    private static string FileName(string name) => new(name.Replace("global::", "").Select(c => char.IsLetterOrDigit(c) || c == '.' ? c : '_').ToArray());
+    private static string FileName(string name) => new([.. name.Replace("global::", "").Select(c => char.IsLetterOrDigit(c) || c == '.' ? c : '_')]);
 
     /// <summary>What was made of an interface. Equal if name and code are, so that unchanged ones are not written again.</summary>
     private sealed class Made(string name, string source, List<Problem> problems) : System.IEquatable<Made>

@@ -22,6 +22,8 @@ internal static class ContractNames
                 return Line(array.ElementType) + "[" + new string(',', array.Rank - 1) + "]";
             case IDynamicTypeSymbol:
                 return "System.Object";
+            case ITypeParameterSymbol parameter:
+                return parameter.Name;
             case INamedTypeSymbol { IsTupleType: true, TupleUnderlyingType: { } tuple }:
                 return Line(tuple);
             case INamedTypeSymbol named:

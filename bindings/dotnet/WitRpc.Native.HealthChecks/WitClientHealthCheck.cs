@@ -30,7 +30,7 @@ internal sealed class WitClientHealthCheck(Func<WitClient> getClient, string cli
         }
         catch (Exception e) when (e is not OperationCanceledException)
         {
-            return new HealthCheckResult(failure, $"The client \"{clientName}\" can't be checked.", e);
+            return new HealthCheckResult(failure, $"The client \"{clientName}\" can't be checked: {e.Message}", e, new Dictionary<string, object> { ["clientName"] = clientName });
         }
     }
 

@@ -26,9 +26,12 @@ public static class WitClientHealthChecksBuilderExtensions
         ArgumentException.ThrowIfNullOrEmpty(clientName);
         return builder.Add(new HealthCheckRegistration(
             name ?? $"witrpc-client-{clientName}",
-            services => new WitClientHealthCheck(() => services.GetRequiredService<IWitClientFactory>().GetClient(clientName), clientName) { ProbeTimeout = probeTimeout },
+            services => new WitClientHealthCheck(() => Factory(services, clientName).GetClient(clientName), clientName) { ProbeTimeout = probeTimeout },
             failureStatus,
             tags,
             timeout));
     }
+
+    private static IWitClientFactory Factory(IServiceProvider services, string clientName) => services.GetService<IWitClientFactory>()
+        ?? throw new InvalidOperationException($"there is no WitRPC client \"{clientName}\" (none is registered): register it with services.AddWitRpcClient(\"{clientName}\", …)");
 }

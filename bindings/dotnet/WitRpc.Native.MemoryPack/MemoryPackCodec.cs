@@ -18,7 +18,14 @@ internal sealed class MemoryPackCodec : WitCodec
     {
         using MemoryPackWriterOptionalState state = MemoryPackWriterOptionalStatePool.Rent(MemoryPackSerializerOptions.Default);
         var writer = new MemoryPackWriter<IBufferWriter<byte>>(ref output, state);
-        writer.WriteValue(value);
+        try
+        {
+            writer.WriteValue(value);
+        }
+        catch (MemoryPackSerializationException e) when (e.Message.Contains("is not registered", StringComparison.Ordinal))
+        {
+            throw new MemoryPackSerializationException($"{e.Message} Mark the type with [MemoryPackable], and make it partial.");
+        }
         writer.Flush();
     }
 

@@ -139,6 +139,14 @@ public sealed class WitRpcException : Exception
             (int)NativeMethods.witrpc_error_attempts(error),
             NativeMethods.witrpc_error_retryable(error) != 0);
 
+    /// <summary>The same for a call. A server that knows no such method does not say of which contract: a name that differs between the two is what one looks for.</summary>
+    internal static unsafe WitRpcException Of(WitService? service, WitMethod? method, int status, nint error)
+    {
+        WitRpcException exception = From(status, error);
+        return exception.Code != WitErrorCode.BadRequest || service is null ? exception
+            : new WitRpcException(exception.Code, $"{exception.Message} (called: {method} of {service.Contract})", null, exception.Outcome, exception.Attempts, exception.IsRetryable);
+    }
+
     /// <summary>Throws if a native function failed, and frees its error.</summary>
     internal static void ThrowIfFailed(int status, nint error = 0)
     {

@@ -319,7 +319,12 @@ impl ServerBuilder {
             Some(calls) => {
                 let opened = calls.open().await;
                 let opened = opened.map_err(|e| Error::invalid_argument(e.to_string()))?;
-                Some(Store { calls, opened })
+                let epochs = calls.epoch();
+                Some(Store {
+                    calls,
+                    opened,
+                    epochs,
+                })
             }
         };
         let dispatch = Arc::new(Dispatch::new(DispatchOptions {

@@ -47,6 +47,8 @@ pub(super) struct Connection {
     principal: OnceLock<Arc<str>>,
     /// The lasting id of a libwitrpc client.
     client_id: Mutex<Option<Uuid>>,
+    /// The epoch that a libwitrpc client was told.
+    told_epoch: OnceLock<u64>,
     running: AtomicUsize,
     /// A call has ended: there may be room again.
     ended: Notify,
@@ -141,6 +143,7 @@ pub(super) fn start(incoming: Incoming, shared: &Arc<Shared>, is_full: bool) {
         }),
         principal: OnceLock::new(),
         client_id: Mutex::new(None),
+        told_epoch: OnceLock::new(),
         running: AtomicUsize::new(0),
         ended: Notify::new(),
         closing: Notify::new(),
@@ -214,6 +217,23 @@ impl Connection {
 
     pub(super) fn client_id(&self) -> Option<Uuid> {
         *self.client_id.lock()
+    }
+
+    /// The epoch that its calls belong to; `None` if the client does not know of such.
+    pub(super) fn told_epoch(&self) -> Option<u64> {
+        self.told_epoch.get().copied()
+    }
+
+    /// Calls of another epoch than this are not taken any more: makes a client that was told another
+    /// one connect again.
+    pub(super) fn expect_epoch(&self, now: u64) {
+        if self.told_epoch().is_none_or(|told| told == now) {
+            return;
+        }
+        match self.peer_info().can_be_told_to_leave() {
+            true => self.tell_to_leave(),
+            false => self.closing.notify_one(),
+        }
     }
 
     /// Who waits for the answer to a message of this connection.
@@ -506,10 +526,14 @@ impl Connection {
         if let Verdict::Accepted(principal) = verdict {
             let _ = self.principal.set(principal);
         }
+        let reach = task.dispatch.reach();
         let can_ping = {
             let mut outlet = self.outlet.lock();
-            let answered = outlet.session.authorize(accepted, task.dispatch.reach());
+            let answered = outlet.session.authorize(accepted, reach);
             answered.map_err(|Violation(reason)| reason)?;
+            if let Some(reach) = reach.filter(|_| outlet.session.peer().deduplicates()) {
+                let _ = self.told_epoch.set(reach.epoch);
+            }
             outlet.session.can_ping()
         };
         task.registry.addresses.lock().authorized(self.peer);
@@ -521,6 +545,8 @@ impl Connection {
         if task.dispatch.is_draining() {
             self.tell_to_leave();
         }
+        // It may have changed before this connection could be found.
+        self.expect_epoch(task.dispatch.epoch());
         Ok(())
     }
 
@@ -665,6 +691,13 @@ impl Registry {
             limits.max_clients_per_address,
             limits.max_strangers_per_address,
         )
+    }
+
+    /// The epoch is this one from now on.
+    pub(super) fn expect_epoch(&self, now: u64) {
+        for connection in self.authorized() {
+            connection.expect_epoch(now);
+        }
     }
 
     /// Tells all clients that understand it to begin no more calls here.

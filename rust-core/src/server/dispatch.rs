@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::digest;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use uuid::Uuid;
 
 use super::cancellation::CancellationToken;
@@ -106,6 +106,15 @@ pub(super) struct Dispatch {
 pub(super) struct Store {
     pub(super) calls: Arc<dyn CallStore>,
     pub(super) opened: Opened,
+    /// Of a store whose epoch may change.
+    pub(super) epochs: Option<watch::Receiver<u64>>,
+}
+
+impl Store {
+    fn epoch(&self) -> u64 {
+        let now = self.epochs.as_ref().map(|epochs| *epochs.borrow());
+        now.unwrap_or(self.opened.epoch)
+    }
 }
 
 /// What [`Dispatch`] is made of.
@@ -154,16 +163,29 @@ impl Dispatch {
     /// What a libwitrpc client is told of the memory of calls.
     pub(super) fn reach(&self) -> Option<Reach> {
         let mut hold = self.memory.lock().table.options().hold;
-        let (mut epoch, mut life) = (self.life, None);
+        let mut life = None;
         if let Some(store) = &self.store {
             hold = hold.min(store.opened.hold);
-            (epoch, life) = (store.opened.epoch, Some(self.life));
+            life = Some(self.life);
         }
         Some(Reach {
-            epoch,
+            epoch: self.epoch(),
             hold_ms: u64::try_from(hold.as_millis()).unwrap_or(u64::MAX),
             life,
         })
+    }
+
+    /// Under which clients may repeat their calls.
+    pub(super) fn epoch(&self) -> u64 {
+        match &self.store {
+            Some(store) => store.epoch(),
+            None => self.life,
+        }
+    }
+
+    /// The epoch as it changes, if it can.
+    pub(super) fn epochs(&self) -> Option<watch::Receiver<u64>> {
+        self.store.as_ref()?.epochs.clone()
     }
 
     pub(super) fn stats(&self) -> ServerStats {
@@ -322,6 +344,9 @@ impl Dispatch {
                     invocation: id.invocation,
                     numbered: id.numbered,
                     repeated: id.repeated,
+                    elsewhere: arrived.fields.elsewhere,
+                    // Whoever does not know of epochs can't have meant another one.
+                    epoch: connection.told_epoch().unwrap_or_else(|| store.epoch()),
                     digest,
                     not_executed: false,
                 },

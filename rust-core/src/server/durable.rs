@@ -65,7 +65,16 @@ impl DurableCall {
     /// Asks the store, and the resolver where that has no answer.
     pub(super) async fn claim(&mut self, context: &mut CallContext, codec: Codec) -> Claimed {
         loop {
-            match self.store.begin(&self.call).await {
+            let begun = self.store.begin(&self.call);
+            // Another server may run it for longer than anybody here waits.
+            let begun = match context.deadline {
+                Some(deadline) => tokio::time::timeout_at(deadline.into(), begun).await,
+                None => Ok(begun.await),
+            };
+            let Ok(begun) = begun else {
+                return Claimed::Refused(Fault::outcome_unknown());
+            };
+            match begun {
                 Ok(Claim::Run(fence)) => {
                     self.fence = Some(fence);
                     return Claimed::Run;

@@ -23,7 +23,7 @@ pub mod store;
 mod validator;
 mod watch;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 pub use self::builder::ServerBuilder;
@@ -231,12 +231,26 @@ impl std::fmt::Debug for Server {
     }
 }
 
+/// Makes clients that were told another epoch connect again, whenever it changes.
+async fn follow_epoch(mut epochs: tokio::sync::watch::Receiver<u64>, connections: Weak<Registry>) {
+    while epochs.changed().await.is_ok() {
+        let Some(connections) = connections.upgrade() else {
+            return;
+        };
+        let now = *epochs.borrow_and_update();
+        connections.expect_epoch(now);
+    }
+}
+
 async fn start(endpoints: Vec<Endpoint>, shared: Arc<Shared>) -> Result<Server> {
     let (mut bound, mut listeners) = (Vec::new(), Vec::new());
     for endpoint in endpoints {
         let sockets = transport::Listener::bind(&endpoint, &shared.transport).await?;
         bound.extend(sockets.first().map(|socket| socket.endpoint().clone()));
         listeners.extend(sockets);
+    }
+    if let Some(epochs) = shared.dispatch.epochs() {
+        tokio::spawn(follow_epoch(epochs, Arc::downgrade(&shared.connections)));
     }
     let listeners = listeners
         .into_iter()

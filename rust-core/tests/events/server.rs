@@ -64,7 +64,10 @@ async fn an_event_reaches_those_who_are_meant_and_nobody_else() {
     raise(&publisher.to_group("red"), &[0]);
     assert_eq!(server.groups().add(ids[2], "red"), Ok(true));
     assert_eq!(server.groups().members("red").len(), 2);
-    assert_eq!(server.groups().of(ids[2]), ["red".into()]);
+    assert_eq!(
+        server.groups().of(ids[2]),
+        [std::sync::Arc::<str>::from("red")]
+    );
     raise(&publisher.to_group("red"), &[0, 2]);
     assert!(server.groups().remove(ids[2], "red"));
     assert!(!server.groups().remove(ids[2], "red"));

@@ -126,6 +126,8 @@ pub(crate) fn call(id: u128) -> StoredCall {
         invocation: Uuid::from_u128(id + 1),
         numbered: None,
         repeated: false,
+        elsewhere: false,
+        epoch: 0,
         digest: [7; 16],
         not_executed: false,
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
+use witrpc::server::store::CallStore;
 use witrpc::server::{Fault, Server, ServerBuilder, ServiceBuilder};
 
 use crate::trace::Trace;
@@ -36,10 +37,19 @@ impl Default for Demo {
 impl Demo {
     /// A server on a port of its own, with options to be changed.
     pub fn server(&self) -> ServerBuilder {
+        self.serving(self.service())
+    }
+
+    /// One whose calls are kept in a store.
+    pub fn durable_server(&self, store: impl CallStore) -> ServerBuilder {
+        self.serving(self.service().all_durable()).store(store)
+    }
+
+    fn serving(&self, service: ServiceBuilder) -> ServerBuilder {
         let executed = self.executed.clone();
         Server::builder()
             .listen("tcp://127.0.0.1:0")
-            .service(self.service())
+            .service(service)
             .on_execute(move |execution| {
                 use std::fmt::Write;
                 let (method, id) = (execution.method, execution.invocation_id);
@@ -64,7 +74,8 @@ impl Demo {
         self.trace().of(id)
     }
 
-    fn service(&self) -> ServiceBuilder {
+    /// The service.
+    pub fn service(&self) -> ServiceBuilder {
         let (count, gate) = (self.count.clone(), self.gate.clone());
         ServiceBuilder::open(ECHO)
             .handle(

@@ -5,6 +5,7 @@
 //! * [`peer`]: the .NET peer as a child process.
 //! * [`raw`]: ends of a connection that speak the wire and can break it anywhere.
 //! * [`load`]: many calls in flight, and the judgement of how they ended.
+//! * [`redis`]: a Redis or Valkey of a test's own.
 //! * [`recorder`]: what a client's callbacks said, in order.
 //! * [`process`]: memory, threads and descriptors of a process.
 //! * [`netns`]: network namespaces with a router that can lose every packet.
@@ -24,6 +25,7 @@ pub mod process;
 pub mod proxy;
 pub mod raw;
 pub mod recorder;
+pub mod redis;
 pub mod served;
 pub mod trace;
 pub mod watch;

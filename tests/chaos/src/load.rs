@@ -211,6 +211,14 @@ pub struct Tally {
 }
 
 impl Ledger {
+    /// Those of several loads.
+    pub fn all(ledgers: impl IntoIterator<Item = Self>) -> Self {
+        let ended = ledgers.into_iter().flat_map(|ledger| ledger.ended);
+        Self {
+            ended: ended.collect(),
+        }
+    }
+
     /// Calls whose callers were told that the outcome is unknown, and which were executed.
     pub fn unknown_but_executed(&self, trace: &Trace) -> Vec<Uuid> {
         let unknown = self.ended.iter().filter(|ended| match &ended.fate {

@@ -11,16 +11,21 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::port::ReservedPort;
 use crate::trace::Trace;
 
-/// The command, which cargo builds together with the tests: it lies beside their folder.
+/// The command: it lies beside the folder of the tests.
 pub fn command() -> PathBuf {
+    program("witrpc-chaos-command")
+}
+
+/// One of the programs that cargo builds together with the tests.
+pub fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let path = test
         .ancestors()
         .skip(1)
         .take(2)
-        .map(|folder| folder.join("witrpc-chaos-command"))
+        .map(|folder| folder.join(name))
         .find(|path| path.exists());
-    path.unwrap_or_else(|| panic!("no witrpc-chaos-command beside {}", test.display()))
+    path.unwrap_or_else(|| panic!("no {name} beside {}", test.display()))
 }
 
 /// A folder that is removed when it is dropped.
@@ -121,6 +126,12 @@ impl Served {
             self.scratch.path(),
             &self.args,
         );
+    }
+
+    /// The same with other arguments.
+    pub fn restart_with(&mut self, args: &[&str]) {
+        self.args = args.iter().map(|a| (*a).to_owned()).collect();
+        self.restart();
     }
 
     /// True if it has ended by itself.

@@ -35,6 +35,18 @@ impl Trace {
         trace
     }
 
+    /// What several processes have executed.
+    pub fn of_all(traces: impl IntoIterator<Item = Self>) -> Self {
+        let mut all = Self::default();
+        for trace in traces {
+            for (_, id) in &trace.executions {
+                *all.by_id.entry(*id).or_default() += 1;
+            }
+            all.executions.extend(trace.executions);
+        }
+        all
+    }
+
     /// How often the call with this id was executed.
     pub fn of(&self, id: Uuid) -> usize {
         self.by_id.get(&id).copied().unwrap_or(0)

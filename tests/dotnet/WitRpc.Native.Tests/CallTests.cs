@@ -1,4 +1,5 @@
 using Demo;
+using Timestamp = Google.Protobuf.WellKnownTypes.Timestamp;
 
 namespace WitRpc.Native.Tests;
 
@@ -28,6 +29,47 @@ public class CallTests
         IEcho echo = client.GetService<IEcho>();
         await Conversation.CallEverythingAsync(echo, format, isOwn: true);
         await Conversation.RaiseEverythingAsync(echo, format);
+    }
+
+    [Fact]
+    public async Task GoogleProtobufSendsMessagesAsTheirBytesAndAllElseAsJson()
+    {
+        var service = new Messages();
+        await using WitServer server = WitServerBuilder.Build(o => Local(o).WithService<IMessages>(service).WithGoogleProtobuf());
+        await server.StartAsync();
+        await using WitClient client = WitClientBuilder.Build(o => o.WithEndpoint(server.Endpoints[0]).WithGoogleProtobuf());
+        await client.ConnectAsync().InTime();
+        IMessages proxy = client.GetService<IMessages>();
+        var raised = new TaskCompletionSource<Timestamp>(TaskCreationOptions.RunContinuationsAsynchronously);
+        proxy.Moved += t => raised.TrySetResult(t);
+        Assert.Equal(new Timestamp { Seconds = 7, Nanos = 9 }, proxy.Later(new Timestamp { Seconds = 5, Nanos = 9 }, 2));
+        Assert.Equal(7, (await raised.Task.InTime()).Seconds);
+        Assert.Null(proxy.Later(null, 2));
+        var e = Assert.Throws<WitRpcException>(() => client.Service(typeof(IMessages).FullName!).Call("Later(Google.Protobuf.WellKnownTypes.Timestamp, int)").With("text").With(2).Invoke<Timestamp>());
+        Assert.Contains("can't be read by the server's codec, Google.Protobuf", e.Message);
+    }
+
+    public interface IMessages
+    {
+        event Action<Timestamp> Moved;
+
+        Timestamp? Later(Timestamp? time, int seconds);
+    }
+
+    private sealed class Messages : IMessages
+    {
+        public event Action<Timestamp>? Moved;
+
+        public Timestamp? Later(Timestamp? time, int seconds)
+        {
+            if (time is null)
+            {
+                return null;
+            }
+            var later = new Timestamp { Seconds = time.Seconds + seconds, Nanos = time.Nanos };
+            Moved?.Invoke(later);
+            return later;
+        }
     }
 
     [Fact]
@@ -128,7 +170,10 @@ public class CallTests
         IOther proxy = client.GetService<IOther>();
         Assert.Equal(6, await proxy.TwiceAsync(3));
         await proxy.NothingAsync();
-        Assert.Equal("principal of ann", await proxy.WhoAsync(CancellationToken.None));
+        Assert.StartsWith("principal of ann, untraced, ", await proxy.WhoAsync(CancellationToken.None));
+        var special = new WitCallOptions { TraceContext = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Timeout = TimeSpan.FromSeconds(30) };
+        Assert.Equal($"principal of ann, {special.TraceContext}, True", await client.GetService<IOther>(special).WhoAsync(CancellationToken.None));
+        Assert.Throws<WitRpcException>(() => client.GetService<IOther>(special with { TraceContext = new string('x', 1025) }).Base());
         using var cancel = new CancellationTokenSource();
         Task waiting = proxy.WaitAsync(cancel.Token);
         await other.Waiting.Task.InTime();
@@ -142,6 +187,10 @@ public class CallTests
         Assert.Equal(5, client.GetService<IEcho>().Add(2, 3));
         var e = Assert.Throws<WitRpcException>(() => client.Service(typeof(IOther).FullName!.Replace('/', '+')).Call("string Base(int nope)").With(1).Invoke<string>());
         Assert.Equal(WitErrorCode.BadRequest, e.Code);
+        Assert.Contains("Base", e.Message);
+        Assert.EndsWith($"(called: string Base(int nope) of {typeof(IOther).FullName})", e.Message);
+        e = await Assert.ThrowsAsync<WitRpcException>(() => client.Service("Demo.INobody").Call("int Nope()").InvokeAsync<int>().InTime());
+        Assert.EndsWith("(called: int Nope() of Demo.INobody)", e.Message);
     }
 
     [Fact]
@@ -154,10 +203,10 @@ public class CallTests
         WitService echo = client.Service("Demo.IEcho");
         var e = Assert.Throws<WitRpcException>(() => echo.Call("Add(int, int)").With(1).With("two").Invoke<int>());
         Assert.Equal(WitErrorCode.BadRequest, e.Code);
-        Assert.Contains("argument 2 \"b\" of Add(", e.Message);
+        Assert.Contains("argument 2 \"b\" of Add(System.Int32, System.Int32) can't be read by the server's codec, JSON: ", e.Message);
         e = Assert.Throws<WitRpcException>(() => echo.Call("string Ping()").Invoke<int>());
         Assert.Equal(WitErrorCode.BadResult, e.Code);
-        Assert.Contains("Ping", e.Message);
+        Assert.Contains("the result of string Ping() is no System.Int32 in JSON, which this client is set to", e.Message);
         e = Assert.Throws<WitRpcException>(() => echo.Call("int Add(int a,)").Invoke<int>());
         Assert.Equal(WitErrorCode.InvalidArgument, e.Code);
         Assert.Contains("column 15", e.Message);
@@ -170,6 +219,14 @@ public class CallTests
         Assert.Throws<InvalidOperationException>(() => WitClientBuilder.Build(_ => { }));
         Assert.Throws<WitRpcException>(() => WitClientBuilder.Build(o => o.WithEndpoint("carrier-pigeon://home")));
         Assert.Throws<ArgumentException>(() => WitClientBuilder.Build(o => o.WithTcp("localhost", 1).WithAccessToken("a\0b")));
+        await using (WitClient packed = WitClientBuilder.Build(o => o.WithEndpoint(server.Endpoints[0]).WithMemoryPack()))
+        {
+            e = Assert.Throws<WitRpcException>(() => packed.Service("Demo.IEcho").Call("Ping()").Invoke<string>());
+            Assert.Equal("not connected: connect the client first", e.Message);
+            e = Assert.Throws<WitRpcException>(() => packed.Service("Demo.IEcho").Call("Echo(Demo.Plain)").With(new Unpackable()));
+            Assert.Contains("[MemoryPackable]", e.Message);
+        }
+        Assert.Contains("is no interface", Assert.Throws<InvalidOperationException>(() => Get<EchoService>(client)).Message);
         Assert.Contains("[WitContract]", Assert.Throws<InvalidOperationException>(() => Get<IUnknown>(client)).Message);
     }
 
@@ -182,7 +239,8 @@ public class CallTests
         await client.ConnectAsync().InTime();
         IPartly proxy = client.GetService<IPartly>();
         Assert.Equal(3, proxy.Plain(3));
-        Assert.Contains("generic", Assert.Throws<NotSupportedException>(() => proxy.Generic(1)).Message);
+        int value = 1;
+        Assert.Contains("ref, out and in", Assert.Throws<NotSupportedException>(() => proxy.ByReference(ref value)).Message);
     }
 
     [Fact]
@@ -206,6 +264,8 @@ public class CallTests
 
     private static T Get<T>(WitClient client) where T : class => client.GetService<T>();
 
+    private sealed class Unpackable;
+
     /// <summary>No code is made for it: it is only named as a type parameter.</summary>
     public interface IUnknown
     {
@@ -217,13 +277,13 @@ public class CallTests
     {
         int Plain(int value);
 
-        T Generic<T>(T value);
+        void ByReference(ref int value);
     }
 #pragma warning restore WITRPC002
 
     private sealed class Partly : IPartly
     {
-        public T Generic<T>(T value) => value;
+        public void ByReference(ref int value) => value++;
 
         public int Plain(int value) => value;
     }
@@ -288,7 +348,9 @@ public class CallTests
         public async Task<string> WhoAsync(CancellationToken cancellationToken)
         {
             await Task.Yield();
-            return WitServerCall.Current!.Principal;
+            WitServerCall call = WitServerCall.Current!;
+            Assert.Same(call.Server, call.Server);
+            return $"{call.Principal}, {call.TraceContext ?? "untraced"}, {(call.Remaining is { } left ? $"{left > TimeSpan.Zero}" : "no limit told")}";
         }
     }
 }

@@ -146,8 +146,8 @@ internal static class Conversation
         var progress = new TaskCompletionSource<int>(TaskCreationOptions.RunContinuationsAsynchronously);
         var person = new TaskCompletionSource<(Person?, string?)>(TaskCreationOptions.RunContinuationsAsynchronously);
         var nothing = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
-        Action<int> onProgress = p => progress.TrySetResult(p);
-        echo.Progress += onProgress;
+        void OnProgress(int p) => progress.TrySetResult(p);
+        echo.Progress += OnProgress;
         echo.PersonChanged += (p, note) => person.TrySetResult((p, note));
         echo.Nothing += () => nothing.TrySetResult();
         echo.RaiseProgress(42);
@@ -171,20 +171,20 @@ internal static class Conversation
         // In order, and no more once the handler is gone.
         var all = new List<int>();
         var last = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
-        Action<int> collect = p =>
+        void Collect(int p)
         {
             all.Add(p);
             if (p == 99)
             {
                 last.TrySetResult();
             }
-        };
-        echo.Progress -= onProgress;
-        echo.Progress += collect;
+        }
+        echo.Progress -= OnProgress;
+        echo.Progress += Collect;
         echo.RaiseMany(100);
         await last.Task.InTime();
         Assert.Equal(Enumerable.Range(0, 100), all);
-        echo.Progress -= collect;
+        echo.Progress -= Collect;
         echo.RaiseMany(3);
         Assert.Equal(100, all.Count);
     }

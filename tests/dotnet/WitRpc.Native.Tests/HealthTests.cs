@@ -5,6 +5,7 @@ using Microsoft.Extensions.Configuration;
 using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Diagnostics.HealthChecks;
 using Microsoft.Extensions.Hosting;
+using Microsoft.Extensions.Logging;
 using WitRpc.Native.DependencyInjection;
 
 namespace WitRpc.Native.Tests;
@@ -119,6 +120,45 @@ public class HealthTests
             await host.StopAsync().InTime();
         }
         await Support.Until(() => server.Statistics.Connections == 0, "the container disposes the client");
+    }
+
+    [Theory]
+    [InlineData("Endpoint", "tcp://127.0.0.1:1", "AutoReconect:MaxAttempts", "3", "AutoReconect")]
+    [InlineData("Endpoint", "tcp://127.0.0.1:1", "AutoReconnect:MaxAttempts", "lots", "WitRpc:MainClient:AutoReconnect:MaxAttempts")]
+    [InlineData("Encryption", "true", "Timeout", "00:00:07", "\"WitRpc:MainClient\" has neither Endpoint nor Endpoints")]
+    [InlineData("../Other", "", "../Another", "", "\"WitRpc:MainClient\" is missing")]
+    public async Task ConfigurationThatIsWrongSaysWhere(string key, string value, string otherKey, string otherValue, string text)
+    {
+        static string Full(string name) => name.StartsWith("../", StringComparison.Ordinal) ? "WitRpc:" + name[3..] : "WitRpc:MainClient:" + name;
+        IConfiguration configuration = new ConfigurationBuilder().AddInMemoryCollection(new Dictionary<string, string?> { [Full(key)] = value, [Full(otherKey)] = otherValue }).Build();
+        var services = new ServiceCollection();
+        services.AddWitRpcClient("MainClient", configuration.GetSection("WitRpc:MainClient"));
+        await using ServiceProvider provider = services.BuildServiceProvider();
+        Assert.Contains(text, Assert.Throws<InvalidOperationException>(() => provider.GetRequiredKeyedService<WitClient>("MainClient")).Message);
+    }
+
+    [Fact]
+    public async Task AHostWithAClientWhoseOptionsAreWrongSaysSoAndRuns()
+    {
+        var logger = new MemoryLogger();
+        HostApplicationBuilder builder = Host.CreateEmptyApplicationBuilder(null);
+        builder.Logging.Services.AddSingleton<ILoggerProvider>(new MemoryLoggerProvider(logger));
+        builder.Services.AddWitRpcClient("MainClient", builder.Configuration.GetSection("WitRpc:MainClient"));
+        using IHost host = builder.Build();
+        await host.StartAsync().InTime();
+        await Support.Until(() => logger.Lines.Any(l => l.Level == LogLevel.Error && l.Error?.Message.Contains("\"WitRpc:MainClient\" is missing") == true), "it is said");
+        await host.StopAsync().InTime();
+    }
+
+    [Fact]
+    public async Task AHealthCheckWithoutAnyClientSaysWhatIsMissing()
+    {
+        var services = new ServiceCollection();
+        services.AddLogging().AddHealthChecks().AddWitRpcClient("MainClient");
+        await using ServiceProvider provider = services.BuildServiceProvider();
+        HealthReportEntry entry = (await provider.GetRequiredService<HealthCheckService>().CheckHealthAsync()).Entries.Single().Value;
+        Assert.Equal((HealthStatus.Unhealthy, "MainClient"), (entry.Status, entry.Data["clientName"]));
+        Assert.Contains("services.AddWitRpcClient(\"MainClient\"", entry.Description);
     }
 
     private static async Task<JsonElement> UntilAsync(HttpClient http, string status)

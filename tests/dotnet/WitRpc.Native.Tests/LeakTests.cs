@@ -35,12 +35,14 @@ public class LeakTests
                 {
                     await Assert.ThrowsAnyAsync<OperationCanceledException>(() => task.InTime());
                 }
-                Action<int> handler = _ => { };
+                static void Handler(int percent)
+                {
+                }
                 for (int i = 0; i < 5; i++)
                 {
-                    echo.Progress += handler;
+                    echo.Progress += Handler;
                     Assert.Equal(5, echo.Add(2, 3));
-                    echo.Progress -= handler;
+                    echo.Progress -= Handler;
                 }
             }
             int reconnects = (int)(1000 * Scale);

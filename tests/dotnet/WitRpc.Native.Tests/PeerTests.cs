@@ -2,19 +2,31 @@ using Demo;
 
 namespace WitRpc.Native.Tests;
 
-/// <summary>The .NET peer on the other side: every codec, transport, with and without encryption and token, in both roles.</summary>
+/// <summary>
+/// The .NET peer on the other side, in both roles: every transport with every codec and every kind of security. By default so many
+/// cells that each pair of settings is met; all of them with WITRPC_FULL_MATRIX=1.
+/// </summary>
 public class PeerTests
 {
-    public static TheoryData<string, string, bool> Cells()
+    private static readonly string[] Transports = ["tcp", "tls", "ws", "pipe"];
+    private static readonly string[] Formats = ["Json", "MemoryPack", "MessagePack", "ProtoBuf"];
+    private static readonly string[] Securities = ["open", "token", "encrypted", "encrypted and token"];
+
+    public static TheoryData<string, string, string> Cells()
     {
-        var cells = new TheoryData<string, string, bool>();
-        string[] transports = ["tcp", "ws", "pipe", "tls"];
-        string[] formats = ["Json", "MemoryPack", "MessagePack", "ProtoBuf"];
-        for (int i = 0; i < formats.Length; i++)
+        bool isFull = Environment.GetEnvironmentVariable("WITRPC_FULL_MATRIX") == "1";
+        var cells = new TheoryData<string, string, string>();
+        for (int i = 0; i < Formats.Length; i++)
         {
-            for (int j = 0; j < transports.Length; j++)
+            for (int j = 0; j < Transports.Length; j++)
             {
-                cells.Add(transports[j], formats[i], (i + j) % 2 == 0);
+                for (int k = 0; k < Securities.Length; k++)
+                {
+                    if (isFull || (i + j) % Securities.Length == k)
+                    {
+                        cells.Add(Transports[j], Formats[i], Securities[k]);
+                    }
+                }
             }
         }
         return cells;
@@ -22,7 +34,7 @@ public class PeerTests
 
     [Theory]
     [MemberData(nameof(Cells))]
-    public async Task ClientRole(string transport, string name, bool isSecured)
+    public async Task ClientRole(string transport, string name, string security)
     {
         var format = Enum.Parse<Conversation.Format>(name);
         string pipe = $"witrpc-net-{Guid.NewGuid():N}";
@@ -35,7 +47,7 @@ public class PeerTests
             "ws" => $"http://localhost:{port}/api/",
             _ => "pipe:" + pipe,
         };
-        string[] options = ["--codec", name.ToLowerInvariant(), "--weak", .. isSecured ? (string[])["--encrypt", "--token", "secret"] : [], .. transport == "tls" ? (string[])["--certdir", folder] : []];
+        string[] options = ["--codec", name.ToLowerInvariant(), "--weak", .. PeerSecurity(security), .. transport == "tls" ? (string[])["--certdir", folder] : []];
         (OtherProcess server, string where) = await OtherProcess.PeerAsync(listen, options);
         await using (server)
         {
@@ -49,10 +61,8 @@ public class PeerTests
                     _ => o.WithNamedPipe(pipe),
                 };
                 o.With(format);
-                if (isSecured)
-                {
-                    o.WithEncryption().WithAccessToken("secret");
-                }
+                _ = security.Contains("encrypted") ? o.WithEncryption() : o;
+                _ = security.Contains("token") ? o.WithAccessToken("secret") : o;
             });
             await client.ConnectAsync().InTime();
             IEcho echo = client.GetService<IEcho>();
@@ -64,30 +74,41 @@ public class PeerTests
     }
 
     [Theory]
-    [InlineData("json", false)]
-    [InlineData("memorypack", true)]
-    [InlineData("messagepack", true)]
-    [InlineData("protobuf", false)]
-    public async Task ServerRole(string codec, bool isSecured)
+    [MemberData(nameof(Cells))]
+    public async Task ServerRole(string transport, string name, string security)
     {
         string peer = Support.NeedPeer();
-        var format = Enum.GetValues<Conversation.Format>().First(f => f.ToString().Equals(codec, StringComparison.OrdinalIgnoreCase));
+        var format = Enum.Parse<Conversation.Format>(name);
+        string certs = Path.Combine(Support.Root, "tests", "certs");
+        string pipe = $"witrpc-net-{Guid.NewGuid():N}";
         await using WitServer server = WitServerBuilder.Build(o =>
         {
-            o.WithEndpoint("tcp://127.0.0.1:0").WithService<IEcho>(new EchoService()).With(format);
-            if (isSecured)
+            _ = transport switch
             {
-                o.WithEncryption().WithAccessToken("secret");
-            }
+                "tcp" => o.WithTcp(0),
+                "tls" => o.WithTcpSecure(0, Path.Combine(certs, "server.pem"), Path.Combine(certs, "server-key.pem")),
+                "ws" => o.WithWebSocket("ws://127.0.0.1:0/api/"),
+                _ => o.WithNamedPipe(pipe),
+            };
+            o.WithService<IEcho>(new EchoService()).With(format);
+            _ = security.Contains("encrypted") ? o.WithEncryption() : o;
+            _ = security.Contains("token") ? o.WithAccessToken("secret") : o;
         });
         await server.StartAsync();
-        string[] security = isSecured ? ["--encrypt", "--token", "secret"] : [];
-        (int code, string output) = await OtherProcess.RunAsync(peer, ["client", "--connect", $"tcp:127.0.0.1:{Support.Port(server.Endpoints[0])}", "--codec", codec, "--weak", .. security]);
+        string port = server.Endpoints[0].Replace("/api/", "").Split(':')[^1];
+        string[] address = transport switch
+        {
+            "tcp" => [$"tcp:127.0.0.1:{port}"],
+            "tls" => [$"tls:localhost:{port}", "--cafile", Path.Combine(certs, "ca.pem")],
+            "ws" => [$"ws://127.0.0.1:{port}/api/"],
+            _ => ["pipe:" + pipe],
+        };
+        (int code, string output) = await OtherProcess.RunAsync(peer, ["client", "--connect", .. address, "--codec", name.ToLowerInvariant(), "--weak", .. PeerSecurity(security)]);
         // Where we say what is wrong and a .NET server goes on with null: protobuf has no form for an object.
         string[] wrong = [.. output.Split('\n').Where(l => l.Contains("\"ok\":false") && !l.Contains("protobuf can not hold an object"))];
         Assert.True(wrong.Length == 0, string.Join("\n", wrong));
-        Assert.Matches(codec == "protobuf" ? @"\d+ passed, 2 failed" : @"\d+ passed, 0 failed", output);
-        Assert.Equal(codec == "protobuf" ? 1 : 0, code);
+        Assert.Matches(format == Conversation.Format.ProtoBuf ? @"\d+ passed, 2 failed" : @"\d+ passed, 0 failed", output);
+        Assert.Equal(format == Conversation.Format.ProtoBuf ? 1 : 0, code);
     }
 
     [Fact]
@@ -105,6 +126,9 @@ public class PeerTests
             Assert.Equal(1, client.GetService<IEcho>().Count());
         }
     }
+
+    private static string[] PeerSecurity(string security) =>
+        [.. security.Contains("encrypted") ? (string[])["--encrypt"] : [], .. security.Contains("token") ? (string[])["--token", "secret"] : []];
 
     private static byte[] Fingerprint(string pem)
     {

@@ -1,4 +1,4 @@
-#pragma warning disable CS1717, IDE0079
+#pragma warning disable CS1717, IDE0039, IDE0079
 using Microsoft.Extensions.DependencyInjection;
 using WitRpc.Native;
 
@@ -145,6 +145,20 @@ var client = WitClientBuilder.Build(options =>
 });
 // </page>
         return client;
+    }
+
+    /// <summary>Names that stand in the page's text.</summary>
+    internal static void Named(WitClientBuilderOptions options) => options.WithoutAutoReconnect();
+
+    internal static void Named(RetryOptions retry)
+    {
+        retry.RetryAllMethods = true;
+        retry.RetryableStatuses.Add(CommunicationStatus.InternalServerError);
+        retry.RetryOn<TimeoutException>();
+        Action<Exception?, int, TimeSpan> onRetry = (_, _, _) => { };
+        retry.OnRetry = onRetry;
+        retry.BackoffType = BackoffType.Fixed;
+        retry.BackoffType = BackoffType.Linear;
     }
 
     private static void RefreshApplicationState() => Interlocked.Increment(ref Refreshed);

@@ -159,3 +159,13 @@ internal sealed class MemoryLogger : ILogger
     public void Log<TState>(LogLevel logLevel, EventId eventId, TState state, Exception? exception, Func<TState, Exception?, string> formatter) =>
         Lines.Enqueue((logLevel, formatter(state, exception), exception));
 }
+
+/// <summary>Gives every category the same logger.</summary>
+internal sealed class MemoryLoggerProvider(MemoryLogger logger) : ILoggerProvider
+{
+    public ILogger CreateLogger(string categoryName) => logger;
+
+    public void Dispose()
+    {
+    }
+}

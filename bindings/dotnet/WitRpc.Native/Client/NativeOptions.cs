@@ -46,6 +46,8 @@ internal static unsafe class NativeOptions
             Check(NativeMethods.witrpc_client_options_websocket_fragment(h, Size(fragment)), "bufferSize");
         }
         Check(NativeMethods.witrpc_client_options_codec(h, o.Codec.NativeNumber), "codec");
+        Check(NativeMethods.witrpc_client_options_method_lookup(h, (int)o.MethodLookup), nameof(o.MethodLookup));
+        Check(NativeMethods.witrpc_client_options_type_names(h, o.StrongTypeNames ? 1 : 0), nameof(o.StrongTypeNames));
         Check(NativeMethods.witrpc_client_options_encryption(h, Flag(o.Encryption)), "encryption");
         FillToken(h, o);
         if (o.Tls is { } tls)

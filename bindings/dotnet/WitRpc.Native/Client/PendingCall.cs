@@ -55,6 +55,8 @@ internal abstract unsafe class PendingCall : IThreadPoolWorkItem
         Release();
     }
 
+    private protected abstract WitMethod? Method { get; }
+
     private protected abstract void Succeed(ReadOnlySpan<byte> result);
 
     private protected abstract void Fail(Exception exception);
@@ -137,7 +139,7 @@ internal abstract unsafe class PendingCall : IThreadPoolWorkItem
         }
         if (status != 0)
         {
-            failure = WitRpcException.From(status, error);
+            failure = WitRpcException.Of(owner, Method, status, error);
             return;
         }
         nuint length = NativeMethods.witrpc_buffer_size(result);
@@ -166,6 +168,8 @@ internal sealed class PendingCall<T>(WitCodec? codec, WitMethod? method) : Pendi
     private readonly TaskCompletionSource<T> source = new();
 
     internal Task<T> Task => source.Task;
+
+    private protected override WitMethod? Method => method;
 
     private protected override void Succeed(ReadOnlySpan<byte> result) => source.TrySetResult(Results.Read<T>(codec, method, result));
 

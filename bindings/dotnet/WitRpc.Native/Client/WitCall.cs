@@ -179,7 +179,12 @@ public sealed unsafe class WitCall
                     Describe(all, data);
                     int status = NativeMethods.witrpc_service_call_encoded(target.Handle, line, (nuint)called.Utf8.Length, all, (nuint)count, native, out nint result, out nint error);
                     GC.KeepAlive(target.Client);
-                    WitRpcException.ThrowIfFailed(status, error);
+                    if (status != 0)
+                    {
+                        WitRpcException exception = WitRpcException.Of(target, called, status, error);
+                        NativeMethods.witrpc_error_free(error);
+                        throw exception;
+                    }
                     return result;
                 }
             }
@@ -233,7 +238,7 @@ internal static unsafe class Results
         }
         catch (Exception e)
         {
-            throw new WitRpcException(WitErrorCode.BadResult, $"the result of {method} is no {typeof(T)}", e.Message, CallOutcome.Answered, 1, cause: e);
+            throw new WitRpcException(WitErrorCode.BadResult, $"the result of {method} is no {typeof(T)} in {codec.Name}, which this client is set to", e.Message, CallOutcome.Answered, 1, cause: e);
         }
     }
 }

@@ -23,13 +23,16 @@ public sealed record WitCallOptions
     /// </summary>
     public Guid? InvocationId { get; init; }
 
+    /// <summary>What the tracing of the server's method is to know, as <c>Activity.Current?.Id</c>; at most 1,024 bytes of UTF-8. Reaches libwitrpc servers only.</summary>
+    public string? TraceContext { get; init; }
+
     /// <summary>Ends the call for the caller, and with a libwitrpc server stops the method.</summary>
     public CancellationToken CancellationToken { get; init; }
 
     /// <summary>A native options object, to be freed; 0 if nothing is set that it would hold.</summary>
     internal unsafe nint ToNative()
     {
-        if (Timeout is null && !IsIdempotent && !IsDeduplicated && InvocationId is null)
+        if (Timeout is null && !IsIdempotent && !IsDeduplicated && InvocationId is null && TraceContext is null)
         {
             return 0;
         }
@@ -47,6 +50,10 @@ public sealed record WitCallOptions
             if (IsDeduplicated)
             {
                 WitRpcException.ThrowIfFailed(NativeMethods.witrpc_call_options_deduplicated(options));
+            }
+            if (TraceContext is { } trace)
+            {
+                WitRpcException.ThrowIfFailed(NativeMethods.witrpc_call_options_trace_context(options, NativeText.Checked(trace, nameof(TraceContext))));
             }
             if (InvocationId is { } id)
             {

@@ -217,6 +217,13 @@ public sealed partial class WitClient : IAsyncDisposable, IDisposable
         return services.GetOrAdd(contract, static (name, client) => WitService.Create(client, name), this);
     }
 
+    /// <summary>A service that knows more types than .NET's own: those that a call of a generic method names.</summary>
+    internal WitService ServiceOf(string contract, string contractJson)
+    {
+        ObjectDisposedException.ThrowIf(isDisposed, this);
+        return services.GetOrAdd(contractJson, static (json, of) => WitService.Create(of.Client, of.Contract, json), (Client: this, Contract: contract));
+    }
+
     /// <summary>
     /// A typed proxy. Its code is made when your program is compiled, for each interface that stands here; for one that is
     /// known as a type parameter only, mark the interface with <see cref="WitContractAttribute"/>.

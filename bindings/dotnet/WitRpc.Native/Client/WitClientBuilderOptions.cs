@@ -52,6 +52,15 @@ public sealed class WitClientBuilderOptions
     /// </summary>
     public TimeSpan KeepAlive { get; set; } = TimeSpan.FromSeconds(10);
 
+    /// <summary>How calls say which method they mean. Default <see cref="WitMethodLookup.Id"/>. Generic methods always travel by name.</summary>
+    public WitMethodLookup MethodLookup { get; set; }
+
+    /// <summary>
+    /// Names the types of calls that travel by name assembly-qualified, as .NET's own clients do by default. Default false: by name and assembly
+    /// apart, so that a server that does not know one of them can say so.
+    /// </summary>
+    public bool StrongTypeNames { get; set; }
+
     /// <summary>The server, as <c>tcp://host:port</c>, <c>tls://</c>, <c>ws://</c>, <c>wss://</c>, <c>pipe://name</c>. Given several times, each attempt to connect goes to the next one.</summary>
     /// <param name="endpoint">The endpoint.</param>
     /// <returns>These options.</returns>
@@ -292,6 +301,17 @@ public sealed class WitClientBuilderOptions
         Logger = logger;
         return this;
     }
+}
+
+/// <summary>How a call says which method it means.</summary>
+public enum WitMethodLookup
+{
+    /// <summary>By id alone: the smallest request, and the quickest for the server.</summary>
+    Id = 0,
+    /// <summary>By id, with name and types beside it, as .NET's own clients send: for a server that serves the contract under another name, such as a derived interface.</summary>
+    IdOrName = 1,
+    /// <summary>By name and types alone.</summary>
+    Name = 2,
 }
 
 /// <summary>How a server's certificate is checked, and the client's own.</summary>

@@ -28,6 +28,22 @@ public sealed class WitService
         return new WitService(client, contract, new ServiceHandle(value));
     }
 
+    internal static WitService Create(WitClient client, string contract, string contractJson)
+    {
+        int status = NativeMethods.witrpc_contract_from_json(contractJson, out nint described, out nint error);
+        WitRpcException.ThrowIfFailed(status, error);
+        try
+        {
+            status = NativeMethods.witrpc_client_service_of(client.Handle, described, out nint value, out error);
+            WitRpcException.ThrowIfFailed(status, error);
+            return new WitService(client, contract, new ServiceHandle(value));
+        }
+        finally
+        {
+            NativeMethods.witrpc_contract_free(described);
+        }
+    }
+
     internal void Close() => handle.Dispose();
 
     /// <summary>Begins a call: add its arguments in order, then invoke it.</summary>

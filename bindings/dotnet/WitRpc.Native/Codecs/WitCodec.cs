@@ -13,6 +13,21 @@ public abstract class WitCodec
     [EditorBrowsable(EditorBrowsableState.Never)]
     public abstract int NativeNumber { get; }
 
+    /// <summary>For messages: where they are set apart, both ends find out by a value that can't be read.</summary>
+    internal string Name => NativeNumber switch
+    {
+        0 => "JSON",
+        1 => "MemoryPack",
+        2 => "MessagePack",
+        3 => "protobuf-net",
+        _ => "Google.Protobuf",
+    };
+
+    /// <summary>System.Text.Json, for codecs that stand on it.</summary>
+    /// <param name="resolver">Knows the types: needed in AOT programs for all but scalars.</param>
+    /// <returns>The codec.</returns>
+    public static WitCodec Json(System.Text.Json.Serialization.Metadata.IJsonTypeInfoResolver? resolver = null) => new JsonCodec(resolver);
+
     /// <summary>Encodes a value by its declared type. Never called with null: that is an empty blob for every codec.</summary>
     /// <typeparam name="T">The declared type.</typeparam>
     /// <param name="output">Where the bytes go.</param>

@@ -37,7 +37,9 @@ public sealed class WitContract<T> where T : class
             // The interface's own assembly, if it is marked there, may not have been entered yet.
             RuntimeHelpers.RunModuleConstructor(typeof(T).Module.ModuleHandle);
         }
-        return known ?? throw new InvalidOperationException($"no proxy was made for {typeof(T)} when the program was compiled: name the interface itself in GetService<T>() or WithService<T>(), or mark it with [WitContract], and reference the package WitRpc.Native from the project that does so");
+        return known ?? throw new InvalidOperationException(!typeof(T).IsInterface
+            ? $"{typeof(T)} is no interface: name the one that it implements, as in WithService<IEcho>(new Echo())"
+            : $"no proxy was made for {typeof(T)} when the program was compiled: name the interface itself in GetService<T>() or WithService<T>(), or mark it with [WitContract], and reference the package WitRpc.Native from the project that does so");
     }
 
     internal T CreateProxy(WitProxyContext context) => createProxy(context);
@@ -53,6 +55,17 @@ public sealed class WitProxyContext(WitService service, WitCallOptions? options)
     /// <param name="method">The method.</param>
     /// <returns>The call.</returns>
     public WitCall Call(WitMethod method) => service.Call(method, options);
+
+    /// <summary>Begins a call of a generic method.</summary>
+    /// <param name="method">The method.</param>
+    /// <param name="arguments">Its type arguments.</param>
+    /// <returns>The call.</returns>
+    public WitCall Call(WitGenericMethod method, params Type[] arguments)
+    {
+        (WitMethod closed, string? contractJson) = method.Close(arguments);
+        WitService target = contractJson is null ? service : service.Client.ServiceOf(service.Contract, contractJson);
+        return target.Call(closed, options);
+    }
 
     /// <summary>Makes an event of the proxy.</summary>
     /// <typeparam name="THandler">Type of the event's handlers.</typeparam>

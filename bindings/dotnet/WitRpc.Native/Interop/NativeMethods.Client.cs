@@ -48,6 +48,9 @@ internal static unsafe partial class NativeMethods
     internal static partial int witrpc_client_service(ClientHandle client, string contract, out nint service, out nint error);
 
     [LibraryImport(Library)]
+    internal static partial int witrpc_client_service_of(ClientHandle client, nint contract, out nint service, out nint error);
+
+    [LibraryImport(Library)]
     internal static partial void witrpc_service_free(nint service);
 
     [LibraryImport(Library)]
@@ -79,6 +82,9 @@ internal static unsafe partial class NativeMethods
 
     [LibraryImport(Library)]
     internal static partial int witrpc_call_options_invocation_id(nint options, byte* id);
+
+    [LibraryImport(Library, StringMarshalling = StringMarshalling.Utf8)]
+    internal static partial int witrpc_call_options_trace_context(nint options, string context);
 
     [LibraryImport(Library)]
     internal static partial int witrpc_service_subscribe_encoded(ServiceHandle service, byte* @event, nuint size, delegate* unmanaged[Cdecl]<void*, NativeBytes*, nuint, void> handler, nint user_data, delegate* unmanaged[Cdecl]<void*, void> destroy, out nint subscription, out nint error);

@@ -84,6 +84,12 @@ internal static unsafe partial class NativeMethods
     internal static partial int witrpc_client_options_callbacks(ClientOptionsHandle options, NativeClientCallbacks* callbacks);
 
     [LibraryImport(Library)]
+    internal static partial int witrpc_client_options_method_lookup(ClientOptionsHandle options, int lookup);
+
+    [LibraryImport(Library)]
+    internal static partial int witrpc_client_options_type_names(ClientOptionsHandle options, int form);
+
+    [LibraryImport(Library)]
     internal static partial int witrpc_client_options_encryption(ClientOptionsHandle options, byte on);
 
     [LibraryImport(Library, StringMarshalling = StringMarshalling.Utf8)]

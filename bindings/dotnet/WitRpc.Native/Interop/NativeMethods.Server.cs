@@ -33,6 +33,24 @@ internal static unsafe partial class NativeMethods
     internal static partial byte witrpc_request_is_cancelled(nint request);
 
     [LibraryImport(Library)]
+    internal static partial int witrpc_request_connection(nint request, byte* id);
+
+    [LibraryImport(Library, StringMarshalling = StringMarshalling.Utf8)]
+    internal static partial int witrpc_request_join(nint request, string group, out nint error);
+
+    [LibraryImport(Library, StringMarshalling = StringMarshalling.Utf8)]
+    internal static partial int witrpc_request_leave(nint request, string group, out nint error);
+
+    [LibraryImport(Library)]
+    internal static partial byte* witrpc_request_type_argument(nint request, nuint index);
+
+    [LibraryImport(Library)]
+    internal static partial ulong witrpc_request_remaining_ms(nint request);
+
+    [LibraryImport(Library)]
+    internal static partial byte* witrpc_request_trace_context(nint request, nuint* size);
+
+    [LibraryImport(Library)]
     internal static partial nuint witrpc_request_argument_count(nint request);
 
     [LibraryImport(Library)]
@@ -126,7 +144,28 @@ internal static unsafe partial class NativeMethods
     internal static partial int witrpc_server_endpoint(ServerHandle server, nuint index, out nint buffer);
 
     [LibraryImport(Library, StringMarshalling = StringMarshalling.Utf8)]
-    internal static partial int witrpc_server_raise_encoded(ServerHandle server, string contract, string @event, NativeBytes* arguments, nuint count, out nint error);
+    internal static partial int witrpc_server_raise_encoded(ServerHandle server, int audience, byte* connection, string? name, string contract, string @event, NativeBytes* arguments, nuint count, nuint* clients, out nint error);
+
+    [LibraryImport(Library, StringMarshalling = StringMarshalling.Utf8)]
+    internal static partial int witrpc_server_group_add(ServerHandle server, byte* connection, string group, out nint error);
+
+    [LibraryImport(Library, StringMarshalling = StringMarshalling.Utf8)]
+    internal static partial int witrpc_server_group_remove(ServerHandle server, byte* connection, string group, out nint error);
+
+    [LibraryImport(Library)]
+    internal static partial int witrpc_server_options_on_connection(ServerOptionsHandle options, delegate* unmanaged[Cdecl]<void*, nint, void> connected, delegate* unmanaged[Cdecl]<void*, nint, void> disconnected, nint user_data, delegate* unmanaged[Cdecl]<void*, void> destroy);
+
+    [LibraryImport(Library)]
+    internal static partial int witrpc_connection_id(nint connection, byte* id);
+
+    [LibraryImport(Library)]
+    internal static partial byte* witrpc_connection_principal(nint connection);
+
+    [LibraryImport(Library)]
+    internal static partial byte* witrpc_connection_peer(nint connection);
+
+    [LibraryImport(Library, StringMarshalling = StringMarshalling.Utf8)]
+    internal static partial int witrpc_connection_join(nint connection, string group, out nint error);
 
     [LibraryImport(Library)]
     internal static partial int witrpc_server_stats_get(ServerHandle server, ref NativeServerStats stats);

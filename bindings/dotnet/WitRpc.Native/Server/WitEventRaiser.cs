@@ -4,7 +4,7 @@ using WitRpc.Native.Interop;
 
 namespace WitRpc.Native;
 
-/// <summary>Raises the events of one service to all clients that are connected and authorised. For generated code.</summary>
+/// <summary>Raises the events of one service, to all clients or to those of a <see cref="WitAudience"/>. For generated code.</summary>
 [EditorBrowsable(EditorBrowsableState.Never)]
 public sealed unsafe class WitEventRaiser
 {
@@ -40,8 +40,7 @@ public sealed unsafe class WitEventRaiser
             {
                 arguments[i] = new NativeBytes { Data = data + writer.Blobs[i].Start, Size = (nuint)writer.Blobs[i].Size };
             }
-            int status = NativeMethods.witrpc_server_raise_encoded(server.Handle, contract, line, arguments, (nuint)count, out nint error);
-            WitRpcException.ThrowIfFailed(status, error);
+            WitAudience.Send(server, contract, line, arguments, count);
         }
     }
 }

@@ -125,6 +125,53 @@ public sealed class WitServer : IAsyncDisposable, IDisposable
         Dispose();
     }
 
+    /// <summary>All clients that are connected and authorised: whom events go to where nothing else is said.</summary>
+    /// <returns>They.</returns>
+    public WitAudience ToAll() => WitAudience.All(this);
+
+    /// <summary>One connection, by its id (<see cref="WitServerCall.ConnectionId"/>, <see cref="WitConnection.Id"/>).</summary>
+    /// <param name="connection">The id. One that is gone is no error.</param>
+    /// <returns>That client.</returns>
+    public WitAudience ToConnection(Guid connection) => WitAudience.Connection(this, connection);
+
+    /// <summary>All clients but one.</summary>
+    /// <param name="connection">The id of its connection.</param>
+    /// <returns>The others.</returns>
+    public WitAudience ToOthers(Guid connection) => WitAudience.Others(this, connection);
+
+    /// <summary>The connections that are in a group when an event is raised.</summary>
+    /// <param name="group">The group.</param>
+    /// <returns>They.</returns>
+    public WitAudience ToGroup(string group) => WitAudience.Group(this, group);
+
+    /// <summary>All connections of one principal, as the token validator named it at the handshake.</summary>
+    /// <param name="principal">The principal.</param>
+    /// <returns>They.</returns>
+    public WitAudience ToPrincipal(string principal) => WitAudience.Principal(this, principal);
+
+    /// <summary>Puts a connection into a group, until it ends. One that is gone is no error; a client that reconnects is in no group.</summary>
+    /// <param name="connection">The id of the connection.</param>
+    /// <param name="group">The group.</param>
+    /// <exception cref="WitRpcException">It is in 1,024 groups.</exception>
+    public unsafe void AddToGroup(Guid connection, string group)
+    {
+        byte* id = stackalloc byte[16];
+        connection.TryWriteBytes(new Span<byte>(id, 16), bigEndian: true, out _);
+        int status = NativeMethods.witrpc_server_group_add(Handle, id, NativeText.Checked(group, nameof(group)), out nint error);
+        WitRpcException.ThrowIfFailed(status, error);
+    }
+
+    /// <summary>Takes a connection out of a group, if it is in it.</summary>
+    /// <param name="connection">The id of the connection.</param>
+    /// <param name="group">The group.</param>
+    public unsafe void RemoveFromGroup(Guid connection, string group)
+    {
+        byte* id = stackalloc byte[16];
+        connection.TryWriteBytes(new Span<byte>(id, 16), bigEndian: true, out _);
+        int status = NativeMethods.witrpc_server_group_remove(Handle, id, NativeText.Checked(group, nameof(group)), out nint error);
+        WitRpcException.ThrowIfFailed(status, error);
+    }
+
     private string Endpoint(int index)
     {
         WitRpcException.ThrowIfFailed(NativeMethods.witrpc_server_endpoint(Handle, (nuint)index, out nint buffer));
@@ -224,6 +271,10 @@ internal static class ServerNativeOptions
         {
             Check(NativeMethods.witrpc_server_options_on_execute(h, &OnExecute, UserData.Alloc(new Execution(onExecute, o.Logger)), UserData.Destroy));
         }
+        if (o.OnConnected is not null || o.OnDisconnected is not null)
+        {
+            Check(NativeMethods.witrpc_server_options_on_connection(h, &OnConnected, &OnDisconnected, UserData.Alloc(new Watching(o.OnConnected, o.OnDisconnected, o.Logger)), UserData.Destroy));
+        }
         foreach (IServed service in o.Services)
         {
             service.Install(h, server);
@@ -248,6 +299,35 @@ internal static class ServerNativeOptions
 
     [UnmanagedCallersOnly(CallConvs = [typeof(CallConvCdecl)])]
     private static unsafe void OnCheck(void* userData, nint check) => _ = UserData.Get<Validation>(userData).CheckAsync(check);
+
+    [UnmanagedCallersOnly(CallConvs = [typeof(CallConvCdecl)])]
+    private static unsafe void OnConnected(void* userData, nint connection)
+    {
+        Watching self = UserData.Get<Watching>(userData);
+        self.Tell(self.Connected, connection);
+    }
+
+    [UnmanagedCallersOnly(CallConvs = [typeof(CallConvCdecl)])]
+    private static unsafe void OnDisconnected(void* userData, nint connection)
+    {
+        Watching self = UserData.Get<Watching>(userData);
+        self.Tell(self.Disconnected, connection);
+    }
+
+    private sealed record Watching(Action<WitConnection>? Connected, Action<WitConnection>? Disconnected, ILogger Logger)
+    {
+        internal void Tell(Action<WitConnection>? callback, nint connection)
+        {
+            try
+            {
+                callback?.Invoke(new WitConnection(connection));
+            }
+            catch (Exception e)
+            {
+                Log.CallbackFailed(Logger, e, nameof(WitServerBuilderOptions.WithConnectionCallbacks));
+            }
+        }
+    }
 
     private sealed record Execution(Action<string, Guid> Callback, ILogger Logger);
 

@@ -29,6 +29,10 @@ public sealed class WitServerBuilderOptions
 
     internal Action<string, Guid>? OnExecute { get; private set; }
 
+    internal Action<WitConnection>? OnConnected { get; private set; }
+
+    internal Action<WitConnection>? OnDisconnected { get; private set; }
+
     /// <summary>Connections at the same time; one more is closed at once. Default 10,000.</summary>
     public int MaxClients { get; set; } = 10_000;
 
@@ -245,6 +249,19 @@ public sealed class WitServerBuilderOptions
     public WitServerBuilderOptions WithExecutionCallback(Action<string, Guid> callback)
     {
         OnExecute = callback;
+        return this;
+    }
+
+    /// <summary>
+    /// Tells of connections: of each that was authorised, before its first call is read (the place to put it into groups), and of its
+    /// end. Must not block; runs for several connections at once. What a callback throws is logged.
+    /// </summary>
+    /// <param name="connected">A connection was authorised.</param>
+    /// <param name="disconnected">A connection has ended.</param>
+    /// <returns>These options.</returns>
+    public WitServerBuilderOptions WithConnectionCallbacks(Action<WitConnection>? connected, Action<WitConnection>? disconnected = null)
+    {
+        (OnConnected, OnDisconnected) = (connected, disconnected);
         return this;
     }
 

@@ -643,6 +643,7 @@ impl<T> Engine<T> {
         }
         let message = match self.state {
             State::Failed => "not connected: reconnection has failed",
+            _ if self.last_failure.is_none() => "not connected: connect the client first",
             _ => "not connected",
         };
         Error::new(ErrorCode::Transport, message)

@@ -4,6 +4,10 @@
 //! and all there is of methods that did not ask to be durable. A store is asked only about calls of durable methods, and only about those of which the
 //! memory knows nothing; what it says then is what counts. It never runs a handler and never answers a client.
 
+pub mod journal;
+#[cfg(feature = "redis")]
+pub mod redis;
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -11,11 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::watch;
 use uuid::Uuid;
 
-pub mod journal;
-
 pub use self::journal::Journal;
+#[cfg(feature = "redis")]
+pub use self::redis::{RedisOptions, RedisStats, RedisStore};
 use crate::resilience::dedup::Numbered;
 
 /// A future behind a pointer.
@@ -44,8 +49,8 @@ pub trait CallStore: Send + Sync + 'static {
     /// to be kept, and twins are to be told that the outcome is unknown.
     ///
     /// # Errors
-    /// All that wait are told that the outcome is unknown, and so must be every later twin: no answer may be found that this process did not send.
-    /// It is an error, too, if the fence has passed on to somebody else.
+    /// All that wait are told that the outcome is unknown. Every later twin must be told the same, or this answer, should it have been stored after
+    /// all. It is an error, too, if the fence has passed on to somebody else.
     fn finish<'a>(
         &'a self,
         call: &'a StoredCall,
@@ -63,8 +68,50 @@ pub trait CallStore: Send + Sync + 'static {
         fence: Fence,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
+    /// The epoch as it is now, for a store that may lose what it knew while a server runs. Clients that connect are told the new one; those that
+    /// were told another are made to connect again, and none of their calls must be claimed any more. Asked for once it is open.
+    fn epoch(&self) -> Option<watch::Receiver<u64>> {
+        None
+    }
+
     /// The server has stopped, and no call that was claimed runs any more: files and connections are let go of. Not called when a server is dropped.
     fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// A store that others look at, too.
+impl<S: CallStore> CallStore for Arc<S> {
+    fn open(&self) -> BoxFuture<'_, Result<Opened, StoreError>> {
+        S::open(self)
+    }
+
+    fn begin<'a>(&'a self, call: &'a StoredCall) -> BoxFuture<'a, Result<Claim, StoreError>> {
+        S::begin(self, call)
+    }
+
+    fn finish<'a>(
+        &'a self,
+        call: &'a StoredCall,
+        fence: Fence,
+        answer: Option<&'a Bytes>,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        S::finish(self, call, fence, answer)
+    }
+
+    fn abandon<'a>(
+        &'a self,
+        call: &'a StoredCall,
+        fence: Fence,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        S::abandon(self, call, fence)
+    }
+
+    fn epoch(&self) -> Option<watch::Receiver<u64>> {
+        S::epoch(self)
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        S::close(self)
+    }
 }
 
 /// What a store says about itself when it has been opened.
@@ -88,6 +135,10 @@ pub struct StoredCall {
     pub numbered: Option<Numbered>,
     /// The client says that an earlier attempt may have arrived, and that it must not run twice.
     pub repeated: bool,
+    /// That attempt may have come to another process that uses this store.
+    pub elsewhere: bool,
+    /// The epoch that its client was told: of what was sent under another one, a store knows nothing.
+    pub epoch: u64,
     /// Stands for the method and its arguments; the same in every process and release.
     pub digest: [u8; 16],
     /// The [resolver](super::Resolution) says that it was not executed: a record of it without an answer is no obstacle.

@@ -86,9 +86,9 @@ impl Writer {
     /// Does what is asked until it is closed.
     pub(super) fn run(self: Arc<Self>, mut core: Core, origin: Instant) {
         let _closed = CloseWhenGone(&self);
-        let (mut expected, mut patience) = (1, Duration::ZERO);
+        let (mut expected, mut until) = (1, origin);
         loop {
-            let batch = self.gather(expected, patience);
+            let batch = self.gather(expected, until);
             if batch.is_empty() {
                 return core.close();
             }
@@ -98,8 +98,10 @@ impl Writer {
                 .unzip();
             let begun = Instant::now();
             let said = core.commit(Time::from_origin(begun - origin), requests);
-            patience = (begun.elapsed() / 4).min(LONGEST_GATHERING);
-            expected = said.len() + self.queue.lock().waiting.len();
+            let ended = Instant::now();
+            until = ended + ((ended - begun) / 2).min(LONGEST_GATHERING);
+            // A straggler is not worth the wait of all others.
+            expected = (said.len() + self.queue.lock().waiting.len()).div_ceil(8) * 7;
             for ((reply, _), said) in replies.into_iter().zip(said) {
                 // Who does not wait any more has been dropped with its call.
                 let _ = reply.send(said);
@@ -108,14 +110,13 @@ impl Writer {
     }
 
     /// Waits for requests, and then a little for more of them. None when it is closed.
-    fn gather(&self, expected: usize, patience: Duration) -> Vec<Waiting> {
+    fn gather(&self, expected: usize, until: Instant) -> Vec<Waiting> {
         let mut queue = self.queue.lock();
         queue.wanted = 1;
         while queue.waiting.is_empty() && !queue.is_closed {
             self.changed.wait(&mut queue);
         }
         queue.wanted = expected;
-        let until = Instant::now() + patience;
         while queue.waiting.len() < expected && !queue.is_closed {
             if self.changed.wait_until(&mut queue, until).timed_out() {
                 break;
