@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help demo test simulate bench bench-python header audit build clean wheel sdist python-api python-docs soak-python
+.PHONY: help demo test simulate bench bench-python header audit build clean wheel sdist python-api python-docs soak-python install deb reference
 
 help:
 	@echo "make demo    builds, and shows a C client that survives an outage"
@@ -11,11 +11,14 @@ help:
 	@echo "make simulate N=100000 SEED=1   lives of clients and servers on a fake clock, with everything going wrong"
 	@echo "make bench   measures calls beside a bare ping-pong of the same size"
 	@echo "make build   the library, static and shared, and the command line, into $(TARGET)/release"
+	@echo "make install PREFIX=/usr/local    builds, and installs libraries, headers, CMake and pkg-config files, examples"
+	@echo "make deb     builds, and makes Debian packages in build/deb"
+	@echo "make reference    the HTML reference of the C and C++ headers, into build/reference/html (needs doxygen)"
 	@echo "make wheel   the Python package, into $(TARGET)/wheels; make sdist its source"
 	@echo "make bench-python  calls from Python beside grpcio, pyzmq and raw sockets (part of make bench)"
 	@echo "make soak-python   a million calls and a thousand reconnections from Python, with flat memory"
 	@echo "make python-api    writes docs/python/api.md anew; make python-docs makes HTML of all pages, in $(TARGET)/site"
-	@echo "make header  writes include/witrpc.h and ffi/symbols.txt anew"
+	@echo "make header  writes include/witrpc.h, ffi/since.txt and ffi/symbols.txt anew"
 	@echo "make audit   licences and known advisories of all dependencies, as far as that works offline"
 
 build:
@@ -76,6 +79,17 @@ python-api: wheel
 python-docs:
 	@tools/setup.sh python
 	@tools/python.sh docs
+
+PREFIX ?= /usr/local
+install: build
+	PREFIX="$(PREFIX)" LIBDIR="$(or $(LIBDIR),lib)" DESTDIR="$(DESTDIR)" packaging/install.sh $(TARGET)/release
+
+deb: build
+	packaging/deb.sh $(TARGET)/release build/deb
+
+reference:
+	@mkdir -p build/reference
+	doxygen docs/Doxyfile
 
 header:
 	WITRPC_UPDATE_HEADER=1 cargo test --quiet -p witrpc-ffi

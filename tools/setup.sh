@@ -21,6 +21,14 @@ if [ "$need" = test ]; then
   want valgrind valgrind
   want clang-format clang-format
   want nm binutils
+  want python3 python3
+  want g++ g++
+  want clang clang
+  want cmake cmake
+  want pkg-config pkg-config
+  want doxygen doxygen
+  want abidiff abigail-tools
+  [ -f /usr/include/uv.h ] || missing+=(libuv1-dev)
   want ip iproute2
   want iptables iptables
   # Redis or Valkey, whichever there is.

@@ -83,7 +83,7 @@ or 143 ended by a second signal.";
 #[derive(Debug, Args)]
 pub(crate) struct ClientArgs {
     /// Where the server is: tcp://host:port, tls://host:port, ws://host:port/path, wss://…, or
-    /// pipe://name
+    /// pipe://name; or @NAME for a client that a witrpc.toml describes
     pub(crate) endpoint: String,
 
     /// The .NET name of the contract, as Demo.IEcho
@@ -94,9 +94,18 @@ pub(crate) struct ClientArgs {
     pub(crate) contract_file: Option<PathBuf>,
 
     /// How the server encodes arguments: json, memorypack, messagepack, protobuf or google-protobuf.
-    /// All but json need --contract for methods with classes or enums
-    #[arg(long, value_name = "CODEC", default_value_t = Codec::Json, help_heading = "Contract")]
-    pub(crate) codec: Codec,
+    /// All but json need --contract for methods with classes or enums [default: json]
+    #[arg(long, value_name = "CODEC", help_heading = "Contract")]
+    pub(crate) codec: Option<Codec>,
+
+    /// File that describes clients by name, for @NAME [default: witrpc.toml]
+    #[arg(
+        long,
+        env = "WITRPC_CONFIG",
+        value_name = "FILE",
+        help_heading = "Connection"
+    )]
+    pub(crate) config: Option<PathBuf>,
 
     /// Access token. Others can see it in the list of processes: rather use --token-file
     #[arg(
@@ -119,10 +128,9 @@ pub(crate) struct ClientArgs {
     #[command(flatten)]
     pub(crate) tls: ClientTlsArgs,
 
-    /// Limit of one attempt to connect
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::limit,
-        help_heading = "Connection")]
-    pub(crate) connect_timeout: Duration,
+    /// Limit of one attempt to connect [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = units::limit, help_heading = "Connection")]
+    pub(crate) connect_timeout: Option<Duration>,
 
     /// Reconnect by itself: fleet (what it means alone: for ever, with jitter, the first connect
     /// too), default (10 attempts; what --retry implies), off; and key=value pairs, as

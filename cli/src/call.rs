@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use witrpc::client::{Client, RetryPolicy, Service};
+use witrpc::codec::Codec;
 use witrpc::contract::{Method, Type};
 use witrpc::resilience::engine::Answer;
 use witrpc::resilience::reconnect::ReconnectOptions;
@@ -47,21 +48,21 @@ fn prepare(args: &CallArgs) -> Result<Prepared, Failure> {
         .method(&args.method)
         .map_err(|e| Failure::argument(format!("method line \"{}\": {e}", args.method)))?;
     let file = args.arguments_file.as_deref();
-    let arguments = values::arguments(&method, &args.arguments, file, args.client.codec)?;
+    let opened = args.client.open()?;
+    let arguments = values::arguments(&method, &args.arguments, file, opened.codec)?;
     if args.invocation_id.is_some_and(|id| id.is_nil()) {
         return Err(Failure::argument(
             "--invocation-id: all zeros would switch de-duplication off: give another id or none",
         ));
     }
     let retries = args.retry || args.retries.is_some() || args.idempotent || args.deduplicated;
-    let mut builder = args
-        .client
-        .builder()?
+    let mut builder = opened
+        .builder
         .method_lookup(args.lookup)
         .type_names(args.type_names);
     if retries {
         // What is to be sent again after a loss needs a connection to go by.
-        if args.client.reconnect.is_none() {
+        if !opened.says_reconnect {
             builder = builder.reconnect(ReconnectOptions::default());
         }
         let mut policy = RetryPolicy::new();
@@ -88,6 +89,7 @@ fn prepare(args: &CallArgs) -> Result<Prepared, Failure> {
         client,
         method,
         arguments,
+        codec: opened.codec,
         retries,
         place,
     })
@@ -98,6 +100,7 @@ struct Prepared {
     service: Service,
     method: Method,
     arguments: Arguments,
+    codec: Codec,
     retries: bool,
     /// For messages.
     place: String,
@@ -131,10 +134,10 @@ impl Prepared {
                 Ok(answer) => answer,
                 Err(failure) => return report(&failure.at(&self.place), args, begun),
             };
-            let result = match self.method.decode_result_json(
-                args.client.codec,
-                answer.data.as_deref().unwrap_or_default(),
-            ) {
+            let result = match self
+                .method
+                .decode_result_json(self.codec, answer.data.as_deref().unwrap_or_default())
+            {
                 Ok(result) => result,
                 Err(error) => {
                     return report(&self.unreadable(&answer, &error), args, begun);

@@ -1,20 +1,47 @@
 //! From the options of the command line to a client and a contract.
 
 use witrpc::client::{Client, ClientBuilder};
+use witrpc::codec::Codec;
+use witrpc::config::ClientConfig;
 use witrpc::contract::Contract;
 
 use crate::args::ClientArgs;
 use crate::failure::Failure;
+use crate::units::Reconnect;
+
+/// The options of a client, as far as they are common to all commands.
+pub(crate) struct Opened {
+    pub(crate) builder: ClientBuilder,
+    pub(crate) codec: Codec,
+    /// It was said whether to reconnect.
+    pub(crate) says_reconnect: bool,
+}
 
 impl ClientArgs {
-    /// The options of the client, as far as they are common to all commands. `reconnect` holds where
-    /// nothing is said about it.
-    pub(crate) fn builder(&self) -> Result<ClientBuilder, Failure> {
-        let mut builder = Client::builder(&self.endpoint)
-            .codec(self.codec)
-            .connect_timeout(self.connect_timeout)
-            .encryption(self.encrypt);
-        if let Some(tls) = self.tls.options(&self.endpoint)? {
+    /// From the description of a named client, if one is named, and from what the command line says
+    /// on top.
+    pub(crate) fn open(&self) -> Result<Opened, Failure> {
+        let mut named = match self.endpoint.strip_prefix('@') {
+            Some(name) => Some(ClientConfig::load(self.config.as_deref(), name)?),
+            None => None,
+        };
+        if let (Some(config), Some(Reconnect(None))) = (&mut named, self.reconnect) {
+            config.reconnect = None;
+        }
+        let (mut builder, first) = match &named {
+            Some(config) => (config.builder()?, config.endpoints[0].as_str()),
+            None => (Client::builder(&self.endpoint), self.endpoint.as_str()),
+        };
+        let described = named.as_ref().and_then(|config| config.codec);
+        let codec = self.codec.or(described).unwrap_or(Codec::Json);
+        builder = builder.codec(codec);
+        if let Some(limit) = self.connect_timeout {
+            builder = builder.connect_timeout(limit);
+        }
+        if self.encrypt {
+            builder = builder.encryption(true);
+        }
+        if let Some(tls) = self.tls.options(first)? {
             builder = builder.tls(tls);
         }
         if let Some(token) = &self.token {
@@ -35,7 +62,12 @@ impl ClientArgs {
         if let Some(options) = self.reconnect.and_then(|how| how.0) {
             builder = builder.reconnect(options);
         }
-        Ok(builder)
+        let described = named.is_some_and(|config| config.reconnect.is_some());
+        Ok(Opened {
+            builder,
+            codec,
+            says_reconnect: self.reconnect.is_some() || described,
+        })
     }
 
     /// The contract: by its name alone, or from its file.

@@ -48,7 +48,8 @@ async fn listen(args: &ListenArgs) -> Result<Exit, Failure> {
     let (reconnecting, reconnected, changed) = (tell(&sender), tell(&sender), tell(&sender));
     let client = args
         .client
-        .builder()?
+        .open()?
+        .builder
         .on_reconnecting(move |attempt, delay| reconnecting(News::Reconnecting(attempt, delay)))
         .on_reconnected(move || reconnected(News::Reconnected))
         .on_state_changed(move |state| changed(News::State(state)))

@@ -1,5 +1,6 @@
 //! The store that several `witrpc serve` share.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -7,6 +8,7 @@ use witrpc::server::ServerBuilder;
 use witrpc::server::store::{RedisOptions, RedisStore};
 
 use crate::failure::Failure;
+use crate::tls::read;
 use crate::units;
 
 /// The store.
@@ -23,6 +25,10 @@ pub(crate) struct StoreArgs {
         group = "kept"
     )]
     pub(crate) redis: Option<String>,
+
+    /// PEM file with the authorities of a Redis at rediss:// [default: the system's]
+    #[arg(long, value_name = "FILE", requires = "redis")]
+    pub(crate) redis_ca: Option<PathBuf>,
 
     /// What the names of all keys in Redis begin with
     #[arg(long, value_name = "TEXT", default_value = "witrpc:")]
@@ -55,7 +61,10 @@ impl StoreArgs {
         let Some(url) = &self.redis else {
             return Ok(builder);
         };
-        let options = RedisOptions::new(url);
+        let mut options = RedisOptions::new(url);
+        if let Some(file) = &self.redis_ca {
+            options.tls.authorities = Some(read("--redis-ca", file)?);
+        }
         let store = RedisStore::new(RedisOptions {
             prefix: self.redis_prefix.clone(),
             lease: self.redis_lease,

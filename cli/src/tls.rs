@@ -126,7 +126,7 @@ fn identity(cert: Option<&Path>, key: Option<&Path>) -> Result<Option<Identity>,
     }))
 }
 
-fn read(option: &str, file: &Path) -> Result<Vec<u8>, Failure> {
+pub(crate) fn read(option: &str, file: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(file)
         .map_err(|e| Failure::argument(format!("{option}: can't read {}: {e}", file.display())))
 }

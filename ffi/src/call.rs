@@ -420,9 +420,10 @@ unsafe fn start_json(
 unsafe fn start(
     object: &ServiceObject,
     out: *mut *mut witrpc_call,
-    begin: impl FnOnce(fn(UserData) -> UserData) -> CoreResult<CancelHandle>,
+    begin: impl FnOnce(&dyn Fn(UserData) -> UserData) -> CoreResult<CancelHandle>,
 ) -> Result<(), Failure> {
-    let cancel = begin(UserData::registered)?;
+    let dispatcher = object.service.client().dispatcher();
+    let cancel = begin(&|user_data| user_data.registered_on(dispatcher))?;
     object.runtime.kick();
     if !out.is_null() {
         // SAFETY: not null, and the caller vouches for the rest. The call is under way, whatever

@@ -2,6 +2,8 @@
 
 use std::ffi::c_void;
 
+use witrpc_core::dispatcher::Dispatcher;
+
 use crate::library;
 
 /// Called once, after the last call of the callback that the user data was given for.
@@ -14,6 +16,8 @@ pub(crate) struct UserData {
     destroy: witrpc_destroy,
     /// Given back at once: registering has not come to its end yet.
     is_registered: bool,
+    /// Which loop of the caller's runs its end; `None` = a thread of the library's own.
+    on_loop: Option<Dispatcher>,
 }
 
 // SAFETY: the header demands that user data may be used from the library's threads; the pointer
@@ -29,6 +33,7 @@ impl UserData {
             pointer,
             destroy,
             is_registered: false,
+            on_loop: None,
         }
     }
 
@@ -36,6 +41,13 @@ impl UserData {
     pub(crate) fn registered(mut self) -> Self {
         self.is_registered = true;
         self
+    }
+
+    /// The same for callbacks that this dispatcher runs: if it is that of a loop, it runs the end
+    /// too.
+    pub(crate) fn registered_on(mut self, dispatcher: &Dispatcher) -> Self {
+        self.on_loop = dispatcher.is_on_loop().then(|| dispatcher.clone());
+        self.registered()
     }
 
     pub(crate) fn pointer(&self) -> *mut c_void {
@@ -60,7 +72,9 @@ impl Drop for UserData {
     fn drop(&mut self) {
         let Some(destroy) = self.destroy else { return };
         let last = Last(self.pointer, destroy);
-        if self.is_registered {
+        if let Some(dispatcher) = self.on_loop.take() {
+            dispatcher.post(move || last.run());
+        } else if self.is_registered {
             library::post(move || last.run());
         } else {
             last.run();

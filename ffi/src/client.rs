@@ -80,16 +80,24 @@ impl Object for ClientObject {
 
 impl ClientObject {
     /// Waits on this thread. From a callback, others wait meanwhile.
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
+    fn block_on<F>(&self, future: F) -> F::Output
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
         block_on(&self.runtime, &self.client, future)
     }
 }
 
 /// Waits on this thread for something that a client does.
-pub(crate) fn block_on<F: Future>(runtime: &Runtime, client: &Client, future: F) -> F::Output {
+pub(crate) fn block_on<F>(runtime: &Runtime, client: &Client, future: F) -> F::Output
+where
+    F: Future + Send,
+    F::Output: Send,
+{
     client
         .dispatcher()
-        .while_waiting(|| runtime.block_on(future))
+        .while_waiting(|| runtime.block_on_anywhere(future))
 }
 
 pub(crate) struct ServiceObject {
@@ -132,6 +140,7 @@ pub extern "C" fn witrpc_client_free(client: *mut witrpc_client) {
     guard::value((), || {
         if let Some(client) = handle::remove::<ClientObject>(client) {
             client.client.close();
+            library::freed(client.client.dispatcher().clone());
         }
         None
     });
@@ -214,7 +223,7 @@ pub unsafe extern "C" fn witrpc_client_connect_start(
     unsafe {
         with(client, error, |object| {
             let done = done.ok_or(witrpc_status::WITRPC_INVALID_ARGUMENT)?;
-            let user_data = user_data.registered();
+            let user_data = user_data.registered_on(object.client.dispatcher());
             let client = object.client.clone();
             object.runtime.handle().spawn(async move {
                 let result = client.connect().await;

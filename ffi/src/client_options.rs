@@ -7,6 +7,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use witrpc_core::client::{Client, ClientBuilder, RetryNotice, RetryPolicy};
 use witrpc_core::codec::Codec;
+use witrpc_core::config::{ClientConfig, TokenConfig};
+use witrpc_core::dispatcher::Dispatcher;
 use witrpc_core::resilience::backoff::{BackoffType, Jitter};
 use witrpc_core::resilience::budget::BudgetOptions;
 use witrpc_core::resilience::reconnect::ReconnectOptions;
@@ -109,7 +111,7 @@ pub struct witrpc_client_callbacks {
     pub destroy: witrpc_destroy,
 }
 
-pub(crate) struct ClientOptionsObject(Mutex<Options>);
+pub(crate) struct ClientOptionsObject(pub(crate) Mutex<Options>);
 
 impl Object for ClientOptionsObject {
     type Opaque = witrpc_client_options;
@@ -136,6 +138,9 @@ pub(crate) struct Options {
     retry: Option<RetryPolicy>,
     pub(crate) events: ClientEvents,
     callbacks: Option<Arc<Callbacks>>,
+    /// That of a loop of the caller's.
+    pub(crate) dispatcher: Option<Dispatcher>,
+    pub(crate) name: String,
 }
 
 struct Callbacks {
@@ -255,7 +260,33 @@ impl Options {
             retry: None,
             events: ClientEvents::default(),
             callbacks: None,
+            dispatcher: None,
+            name: String::new(),
         }
+    }
+
+    /// What a file says.
+    pub(crate) fn from_config(config: ClientConfig) -> Self {
+        let mut endpoints = config.endpoints;
+        let mut options = Self::new("");
+        std::mem::swap(&mut options.endpoints, &mut endpoints);
+        options.codec = config.codec.unwrap_or(Codec::Json);
+        options.encryption = config.encryption;
+        options.token = match config.token {
+            TokenConfig::None => Token::Fixed(String::new()),
+            TokenConfig::Text(token) => Token::Fixed(token),
+            TokenConfig::File(path) => Token::File(path.to_string_lossy().into_owned()),
+        };
+        options.connect_timeout = config.connect_timeout;
+        options.attempt_timeout = config.attempt_timeout.map(Some);
+        options.max_frame = config.max_frame;
+        options.max_in_flight = config.max_in_flight;
+        options.socket = config.socket;
+        options.tls = ClientTls::from_config(config.tls);
+        options.reconnect = config.reconnect;
+        options.retry = config.retry;
+        options.name = config.name;
+        options
     }
 
     fn reconnect(&mut self) -> &mut ReconnectOptions {
@@ -301,6 +332,10 @@ impl ClientOptionsObject {
             .websocket(options.websocket)
             .keep_alive(options.keep_alive)
             .tls(options.tls.load()?);
+        builder = builder.name(options.name);
+        if let Some(dispatcher) = options.dispatcher {
+            builder = builder.dispatcher(dispatcher);
+        }
         if let Some(reconnect) = options.reconnect {
             builder = builder.reconnect(reconnect);
         }
@@ -807,7 +842,10 @@ pub unsafe extern "C" fn witrpc_client_options_callbacks(
     };
     let user_data = UserData::new(table.user_data, table.destroy);
     change(options, |o| {
-        let user_data = user_data.registered();
+        let user_data = match &o.dispatcher {
+            Some(dispatcher) => user_data.registered_on(dispatcher),
+            None => user_data.registered(),
+        };
         o.callbacks = Some(Arc::new(Callbacks { table, user_data }));
         Ok(())
     })

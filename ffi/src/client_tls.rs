@@ -1,8 +1,10 @@
 //! The TLS options of a client.
 
 use std::ffi::c_char;
+use std::path::PathBuf;
 
 use witrpc_core::Result as CoreResult;
+use witrpc_core::config::TlsConfig;
 use witrpc_core::transport::tls::{Identity, TlsClientOptions};
 
 use crate::client_options::{change, witrpc_client_options};
@@ -21,6 +23,18 @@ pub(crate) struct ClientTls {
 }
 
 impl ClientTls {
+    /// What a file of named clients says.
+    pub(crate) fn from_config(config: TlsConfig) -> Self {
+        let pem = |path: PathBuf| Pem::File(path.to_string_lossy().into_owned());
+        Self {
+            authorities: config.authorities_file.map(pem),
+            system_authorities: config.system_authorities,
+            server_name: config.server_name,
+            pinned: config.pinned,
+            identity: config.identity_files.map(|(c, k)| (pem(c), pem(k))),
+        }
+    }
+
     /// Reads the files.
     pub(crate) fn load(&self) -> CoreResult<TlsClientOptions> {
         let authorities = self.authorities.as_ref();

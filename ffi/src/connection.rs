@@ -11,6 +11,7 @@ use crate::callback::{UserData, witrpc_destroy};
 use crate::error::witrpc_error;
 use crate::guard;
 use crate::handle::{self, Object};
+use crate::presence::Presence;
 use crate::server_options::{self, as_handler, witrpc_server_options};
 use crate::status::witrpc_status;
 use crate::text::{self, c_string};
@@ -45,11 +46,19 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    pub(crate) fn install(self: Arc<Self>, builder: ServerBuilder) -> ServerBuilder {
-        let gone = self.clone();
+    pub(crate) fn install(
+        self: Arc<Self>,
+        builder: ServerBuilder,
+        presence: &Arc<Presence>,
+    ) -> ServerBuilder {
+        let (gone, entrance, exit) = (self.clone(), presence.clone(), presence.clone());
         builder
-            .on_connected(move |context| self.tell(self.connected, context))
-            .on_disconnected(move |context| gone.tell(gone.disconnected, context))
+            .on_connected(move |context| {
+                entrance.run(|| self.tell(self.connected, context));
+            })
+            .on_disconnected(move |context| {
+                exit.run(|| gone.tell(gone.disconnected, context));
+            })
     }
 
     fn tell(&self, function: witrpc_on_connection, context: ConnectionContext) {

@@ -47,7 +47,7 @@ pub unsafe extern "C" fn witrpc_service_subscribe_encoded(
             let event = text::sized(event, size, "event")?;
             let out = guard::out(out)?;
             let function = handler.ok_or(witrpc_status::WITRPC_INVALID_ARGUMENT)?;
-            let user_data = user_data.registered();
+            let user_data = user_data.registered_on(object.service.client().dispatcher());
             let subscription = object.service.on_event(event, move |arguments| {
                 let blobs = arguments.blobs();
                 let lent: Vec<_> = blobs.iter().map(|blob| lend(blob)).collect();

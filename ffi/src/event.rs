@@ -70,7 +70,7 @@ unsafe fn subscribe(
     // SAFETY: the caller vouches for `out`.
     let out = unsafe { guard::out(out) }?;
     let function = function.ok_or(witrpc_status::WITRPC_INVALID_ARGUMENT)?;
-    let user_data = user_data.registered();
+    let user_data = user_data.registered_on(object.service.client().dispatcher());
     let unreadable: Arc<AtomicU64> = Arc::default();
     let misfits = unreadable.clone();
     let subscription = object.service.on_event(event, move |arguments| {

@@ -11,6 +11,7 @@ use witrpc_core::{EventQueueOptions, Overflow};
 use crate::client_options::{self, limit, witrpc_client_options};
 use crate::connection::Watcher;
 use crate::guard::Failure;
+use crate::presence::Presence;
 use crate::server_options::{self, witrpc_server_options};
 use crate::status::witrpc_status;
 
@@ -71,10 +72,10 @@ impl Default for ServerEvents {
 }
 
 impl ServerEvents {
-    pub(crate) fn install(self, builder: ServerBuilder) -> ServerBuilder {
+    pub(crate) fn install(self, builder: ServerBuilder, presence: &Arc<Presence>) -> ServerBuilder {
         let builder = builder.event_queue(self.queue);
         match self.watcher {
-            Some(watcher) => watcher.install(builder),
+            Some(watcher) => watcher.install(builder, presence),
             None => builder,
         }
     }

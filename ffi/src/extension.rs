@@ -157,9 +157,8 @@ pub extern "C" fn witrpc_request_wait_cancelled(
 }
 
 /// False if it did not come in time.
-fn wait(event: impl Future<Output = ()>, limit: Option<Duration>) -> Result<bool, Failure> {
-    let runtime = library::server_runtime()?;
-    Ok(runtime.block_on(async {
+fn wait(event: impl Future<Output = ()> + Send, limit: Option<Duration>) -> Result<bool, Failure> {
+    Ok(library::wait_for_server(async {
         match limit {
             None => {
                 event.await;
@@ -167,7 +166,7 @@ fn wait(event: impl Future<Output = ()>, limit: Option<Duration>) -> Result<bool
             }
             Some(limit) => tokio::time::timeout(limit, event).await.is_ok(),
         }
-    }))
+    })?)
 }
 
 /// How long the caller of a call still waits, in ms: 0 once its time is over; WITRPC_NO_TIMEOUT if it

@@ -2,7 +2,7 @@
 //!
 //! A handle is a slot number, a generation and a kind, packed into a pointer that points nowhere.
 //! A freed handle, one of another kind and one that never was are all told apart from a live one,
-//! so that misuse gives a status. Holds no `unsafe`: nothing is ever dereferenced.
+//! so that misuse gives a status. Nothing is ever dereferenced.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -128,6 +128,28 @@ pub(crate) fn poison<T: Object>(handle: *const T::Opaque) {
         && entry.generation == generation
     {
         entry.poisoned = true;
+    }
+}
+
+/// Keeps others out while the process forks.
+pub(crate) fn lock_for_fork() {
+    std::mem::forget(TABLE.write());
+}
+
+/// Lets others in again. A child forgets its parent's objects: their handles are refused from now on,
+/// and what is behind them is neither used nor ended.
+///
+/// # Safety
+/// [`lock_for_fork`] must have been called, on this thread.
+pub(crate) unsafe fn unlock_after_fork(is_child: bool) {
+    // SAFETY: the table is locked, so nobody else looks at it.
+    unsafe {
+        if is_child {
+            let table = &mut *TABLE.data_ptr();
+            std::mem::forget(std::mem::take(&mut table.entries));
+            table.generation += 1;
+        }
+        TABLE.force_unlock_write();
     }
 }
 

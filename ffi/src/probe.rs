@@ -34,7 +34,7 @@ pub unsafe extern "C" fn witrpc_client_probe_start(
         guard::run::<ClientObject>(client, error, || {
             let object = handle::get::<ClientObject>(client)?;
             let done = done.ok_or(witrpc_status::WITRPC_INVALID_ARGUMENT)?;
-            let user_data = user_data.registered();
+            let user_data = user_data.registered_on(object.client.dispatcher());
             let client = object.client.clone();
             object.runtime.handle().spawn(async move {
                 let result = client.probe(Duration::from_millis(timeout_ms)).await;

@@ -27,6 +27,9 @@ pub(crate) enum Arguments {
     Encoded(Vec<Bytes>),
 }
 
+/// What a call fails with whose request was freed.
+pub(crate) const NO_ANSWER: &str = "The handler gave no answer";
+
 /// A result, in the form of the arguments.
 pub(crate) enum Reply {
     Json(String),
@@ -97,7 +100,7 @@ impl RequestObject {
         &self.context
     }
 
-    fn end(&self, answer: Answer) {
+    pub(crate) fn end(&self, answer: Answer) {
         if let Some(sender) = self.answer.lock().take() {
             // Nobody waits any more if the server has been stopped.
             let _ = sender.send(answer);
@@ -107,7 +110,7 @@ impl RequestObject {
 
 impl Drop for RequestObject {
     fn drop(&mut self) {
-        self.end(Err(Fault::new("The handler gave no answer")));
+        self.end(Err(Fault::new(NO_ANSWER)));
     }
 }
 

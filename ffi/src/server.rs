@@ -13,6 +13,7 @@ use crate::error::witrpc_error;
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
 use crate::library;
+use crate::presence::Presence;
 pub(crate) use crate::server_options::in_handler;
 use crate::server_options::{ServerOptionsObject, witrpc_server_options};
 use crate::status::witrpc_status;
@@ -53,6 +54,7 @@ pub(crate) struct ServerObject {
     server: Mutex<Option<Server>>,
     pub(crate) publisher: Publisher,
     endpoints: Vec<String>,
+    presence: Arc<Presence>,
     pub(crate) store: Option<Arc<RedisStore>>,
 }
 
@@ -64,6 +66,7 @@ impl Object for ServerObject {
 impl ServerObject {
     /// Stops at once.
     pub(crate) fn abort(&self) {
+        self.presence.close();
         drop(self.server.lock().take());
     }
 }
@@ -83,11 +86,14 @@ pub unsafe extern "C" fn witrpc_server_start(
         guard::run::<ServerOptionsObject>(options, error, || {
             let out = guard::out(out)?;
             let options = handle::get::<ServerOptionsObject>(options)?;
-            let (server, store) = library::server_runtime()?.block_on(options.start())?;
+            let presence = Arc::<Presence>::default();
+            let start = options.start(presence.clone());
+            let (server, store) = library::wait_for_server(start)??;
             let object = ServerObject {
                 publisher: server.publisher(),
                 endpoints: server.endpoints().iter().map(ToString::to_string).collect(),
                 server: Mutex::new(Some(server)),
+                presence,
                 store,
             };
             guard::give(out, object)
@@ -200,7 +206,7 @@ pub extern "C" fn witrpc_server_stop(server: *const witrpc_server, timeout_ms: u
                 return Ok(());
             };
             let limit = limit(timeout_ms).unwrap_or(std::time::Duration::MAX);
-            if library::server_runtime()?.block_on(server.stop(limit)) {
+            if library::wait_for_server(server.stop(limit))? {
                 Ok(())
             } else {
                 Err(witrpc_status::WITRPC_TIMEOUT.into())
@@ -209,7 +215,32 @@ pub extern "C" fn witrpc_server_stop(server: *const witrpc_server, timeout_ms: u
     }
 }
 
-/// Stops a server at once, unless it has been stopped, and frees its handle. NULL and a freed one
+/// Stops a server at once, unless it has been stopped, without waiting for answers; and waits until
+/// handlers, validators and other callbacks of it that are running have returned. None begins after
+/// that, so that what they use may be freed. WITRPC_TIMEOUT if that took longer than `timeout_ms` (the
+/// server is stopped all the same); WITRPC_WOULD_DEADLOCK, without stopping it, from a handler.
+#[unsafe(no_mangle)]
+pub extern "C" fn witrpc_server_close_and_wait(
+    server: *const witrpc_server,
+    timeout_ms: u64,
+) -> i32 {
+    // SAFETY: there is no error object.
+    unsafe {
+        with(server, std::ptr::null_mut(), |object| {
+            if in_handler() {
+                return Err(witrpc_status::WITRPC_WOULD_DEADLOCK.into());
+            }
+            object.abort();
+            match object.presence.wait(limit(timeout_ms)) {
+                true => Ok(()),
+                false => Err(witrpc_status::WITRPC_TIMEOUT.into()),
+            }
+        })
+    }
+}
+
+/// Stops a server at once, unless it has been stopped, and frees its handle. Handlers that are running
+/// go on; witrpc_server_close_and_wait waits for them. NULL and a freed one
 /// are allowed. Never blocks; any thread, handlers too.
 #[unsafe(no_mangle)]
 pub extern "C" fn witrpc_server_free(server: *mut witrpc_server) {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
 use std::future::Future;
-
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use witrpc_core::codec::Codec;
 use witrpc_core::contract::Contract;
+use witrpc_core::dispatcher::Dispatcher;
 use witrpc_core::resilience::dedup::DedupOptions;
 use witrpc_core::server::store::{RedisOptions, RedisStore};
 use witrpc_core::server::{
@@ -23,13 +24,14 @@ use witrpc_core::{Error, Result as CoreResult};
 use crate::callback::{UserData, witrpc_destroy};
 use crate::client_options::limit;
 use crate::contract::{ContractObject, witrpc_contract};
+use crate::durable::Durable;
 use crate::error::witrpc_error;
 use crate::event_options::ServerEvents;
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
-use crate::request::{Answer, Arguments, Reply, RequestObject, witrpc_request};
+use crate::presence::Presence;
+use crate::request::{Answer, Arguments, NO_ANSWER, Reply, RequestObject, witrpc_request};
 use crate::server_security::Access;
-use crate::server_store::Durable;
 use crate::server_tls::ServerTls;
 use crate::status::witrpc_status;
 use crate::text::{self, c_string};
@@ -60,7 +62,7 @@ pub type witrpc_on_execute = Option<
 >;
 
 #[derive(Clone)]
-struct Handler {
+pub(crate) struct Handler {
     line: String,
     function: unsafe extern "C" fn(*mut c_void, *mut witrpc_request),
     user_data: Arc<UserData>,
@@ -99,6 +101,9 @@ pub(crate) struct Options {
     socket: SocketOptions,
     websocket: WebSocketOptions,
     pipe_mode: Option<u32>,
+    /// That of a loop of the caller's.
+    pub(crate) dispatcher: Option<Dispatcher>,
+    pub(crate) journal: Option<PathBuf>,
 }
 
 struct Trace {
@@ -129,52 +134,86 @@ pub(crate) fn as_handler(f: impl FnOnce()) {
     IN_HANDLER.set(false);
 }
 
+/// What a call hears whose code is not begun any more.
+pub(crate) const STOPPING: &str = "The server is stopping";
+
+/// Where the caller's code runs for a server.
+#[derive(Clone)]
+pub(crate) struct Stage {
+    presence: Arc<Presence>,
+    dispatcher: Option<Dispatcher>,
+}
+
 impl Handler {
+    /// What is asked about calls that were cut off.
+    pub(crate) fn resolver(
+        function: unsafe extern "C" fn(*mut c_void, *mut witrpc_request),
+        user_data: UserData,
+    ) -> Self {
+        Self {
+            line: String::new(),
+            function,
+            user_data: Arc::new(user_data),
+            encoded: false,
+        }
+    }
+
     /// Hands a call to the C function, on a thread where it may block.
-    fn call(
+    pub(crate) fn call(
         &self,
         context: CallContext,
         arguments: Arguments,
+        stage: &Stage,
     ) -> impl Future<Output = Answer> + Send + use<> {
         let (sender, receiver) = oneshot::channel();
         let request = handle::insert(RequestObject::new(context, arguments, sender));
         let request = request.expose_provenance();
         let handler = self.clone();
-        tokio::task::spawn_blocking(move || {
+        let presence = stage.presence.clone();
+        let job = move || {
+            let request = std::ptr::with_exposed_provenance_mut(request);
             // SAFETY: the caller gave the function together with the user data.
-            as_handler(|| unsafe {
-                let request = std::ptr::with_exposed_provenance_mut(request);
-                (handler.function)(handler.user_data.pointer(), request);
-            });
-        });
+            let call = || unsafe { (handler.function)(handler.user_data.pointer(), request) };
+            if presence.run(|| as_handler(call)).is_none()
+                && let Some(request) = handle::remove::<RequestObject>(request)
+            {
+                // It did not run, and the client may hear so before its connection is gone.
+                request.end(Err(Fault::overloaded(STOPPING)));
+            }
+        };
+        match &stage.dispatcher {
+            Some(dispatcher) => dispatcher.post(job),
+            None => drop(tokio::task::spawn_blocking(job)),
+        }
         async move {
             receiver
                 .await
-                .unwrap_or_else(|_| Err(Fault::new("The handler gave no answer")))
+                .unwrap_or_else(|_| Err(Fault::new(NO_ANSWER)))
         }
     }
 }
 
 impl Implementation {
-    fn into_service(self) -> ServiceBuilder {
+    fn into_service(self, stage: &Stage) -> ServiceBuilder {
         let service = self.handlers.into_iter().fold(
             ServiceBuilder::new(self.contract),
             |service, handler| {
-                let line = handler.line.clone();
+                let (line, stage) = (handler.line.clone(), stage.clone());
                 if handler.encoded {
                     return service.handle_blobs(&line, move |context, blobs| {
-                        let answer = handler.call(context, Arguments::Encoded(blobs));
+                        let answer = handler.call(context, Arguments::Encoded(blobs), &stage);
                         async move { answer.await.map(Reply::into_blob) }
                     });
                 }
                 service.handle_json(&line, move |context, json| {
-                    let answer = handler.call(context, Arguments::Json(c_string(&json)));
+                    let arguments = Arguments::Json(c_string(&json));
+                    let answer = handler.call(context, arguments, &stage);
                     async move { answer.await.map(Reply::into_json) }
                 })
             },
         );
         let durable = self.durable.into_iter();
-        durable.fold(service, |service, durable| durable.mark(service))
+        durable.fold(service, |service, durable| durable.install(service, stage))
     }
 }
 
@@ -189,9 +228,17 @@ impl Trace {
 }
 
 impl ServerOptionsObject {
-    /// Also gives the store that the server shares with others, if it has one.
-    pub(crate) async fn start(&self) -> CoreResult<(Server, Option<Arc<RedisStore>>)> {
+    /// Starts a server whose callbacks enter by `presence`. Also gives the store that the server shares
+    /// with others, if it has one.
+    pub(crate) async fn start(
+        &self,
+        presence: Arc<Presence>,
+    ) -> CoreResult<(Server, Option<Arc<RedisStore>>)> {
         let options = self.0.lock().clone();
+        let stage = Stage {
+            presence: presence.clone(),
+            dispatcher: options.dispatcher,
+        };
         let mut builder: ServerBuilder = Server::builder()
             .codec(options.codec)
             .encryption(options.encryption)
@@ -201,12 +248,14 @@ impl ServerOptionsObject {
             builder = builder.listen(endpoint);
         }
         for implementation in options.implementations {
-            builder = builder.service(implementation.into_service());
+            builder = builder.service(implementation.into_service(&stage));
         }
-        builder = options.access.install(builder);
-        builder = options.events.install(builder);
+        builder = options.access.install(builder, &presence);
+        builder = options.events.install(builder, &presence);
         if let Some(trace) = options.trace {
-            builder = builder.on_execute(move |execution| trace.tell(execution));
+            builder = builder.on_execute(move |execution| {
+                presence.run(|| trace.tell(execution));
+            });
         }
         builder = builder.socket(options.socket).websocket(options.websocket);
         if let Some(tls) = options.tls {
@@ -214,6 +263,10 @@ impl ServerOptionsObject {
         }
         if let Some(mode) = options.pipe_mode {
             builder = builder.pipe_mode(mode);
+        }
+        let has_journal = options.journal.is_some();
+        if let Some(directory) = options.journal {
+            builder = builder.journal(directory);
         }
         if options.strong_event_types {
             builder = builder.event_type_names(EventTypeNames::Strong);
@@ -224,6 +277,11 @@ impl ServerOptionsObject {
             .transpose()?
             .map(Arc::new);
         if let Some(store) = &store {
+            if has_journal {
+                return Err(Error::invalid_argument(
+                    "the server has a journal and a store on Redis: give it one of them",
+                ));
+            }
             builder = builder.store(store.clone());
         }
         Ok((builder.start().await?, store))
@@ -387,6 +445,8 @@ pub unsafe extern "C" fn witrpc_server_options_new(
                 socket: SocketOptions::default(),
                 websocket: WebSocketOptions::default(),
                 pipe_mode: None,
+                dispatcher: None,
+                journal: None,
             };
             guard::give(out, ServerOptionsObject(Mutex::new(options)))
         }) as i32

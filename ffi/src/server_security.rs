@@ -13,6 +13,7 @@ use witrpc_core::transport::PeerAddr;
 use crate::callback::{UserData, witrpc_destroy};
 use crate::guard::{self, Failure};
 use crate::handle::{self, Object};
+use crate::presence::Presence;
 use crate::server_options::{as_handler, change, witrpc_server_options};
 use crate::status::witrpc_status;
 use crate::text::{self, c_string};
@@ -90,15 +91,17 @@ pub(crate) struct AsyncValidator {
 }
 
 impl Access {
-    pub(crate) fn install(self, builder: ServerBuilder) -> ServerBuilder {
+    pub(crate) fn install(self, builder: ServerBuilder, presence: &Arc<Presence>) -> ServerBuilder {
+        let presence = presence.clone();
         match self {
             Self::Token(token) => builder.token(token),
             Self::File(path) => builder.token_file(path),
-            Self::Validator(validator) => {
-                builder.validator(move |Credentials { token, peer }| validator.check(token, peer))
-            }
+            Self::Validator(validator) => builder.validator(move |Credentials { token, peer }| {
+                let verdict = presence.run(|| validator.check(token, peer));
+                verdict.unwrap_or(Verdict::Refused)
+            }),
             Self::AsyncValidator(validator) => {
-                builder.validator_async(move |credentials| validator.check(credentials))
+                builder.validator_async(move |credentials| validator.check(credentials, &presence))
             }
         }
     }
@@ -138,6 +141,7 @@ impl AsyncValidator {
     fn check(
         self: &Arc<Self>,
         Credentials { token, peer }: Credentials<'_>,
+        presence: &Arc<Presence>,
     ) -> impl Future<Output = Verdict> + Send + use<> {
         let (sender, receiver) = oneshot::channel();
         // A token that C can't hold is not shown as another one.
@@ -148,13 +152,14 @@ impl AsyncValidator {
                 answer: Mutex::new(Some(sender)),
             });
             let check = check.expose_provenance();
-            let this = self.clone();
+            let (this, presence) = (self.clone(), presence.clone());
             tokio::task::spawn_blocking(move || {
+                let check = std::ptr::with_exposed_provenance_mut(check);
                 // SAFETY: the caller gave the function together with the user data.
-                as_handler(|| unsafe {
-                    let check = std::ptr::with_exposed_provenance_mut(check);
-                    (this.function)(this.user_data.pointer(), check);
-                });
+                let call = || unsafe { (this.function)(this.user_data.pointer(), check) };
+                if presence.run(|| as_handler(call)).is_none() {
+                    drop(handle::remove::<CheckObject>(check));
+                }
             });
         }
         async move { receiver.await.unwrap_or(Verdict::Refused) }

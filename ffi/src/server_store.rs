@@ -1,18 +1,13 @@
-//! Which calls a server keeps where they outlive the process, and the store that servers share.
+//! The store of calls that servers share.
 
 use std::ffi::c_char;
 use std::time::Duration;
 
-use witrpc_core::server::ServiceBuilder;
 use witrpc_core::server::store::RedisOptions;
 
-use crate::error::witrpc_error;
 use crate::guard::{self, Failure};
-use crate::handle;
 use crate::server::{with, witrpc_server};
-use crate::server_options::{
-    ImplementationObject, Options, change, witrpc_implementation, witrpc_server_options,
-};
+use crate::server_options::{Options, change, witrpc_server_options};
 use crate::status::witrpc_status;
 use crate::text;
 
@@ -43,53 +38,11 @@ pub struct witrpc_redis_stats {
     pub epochs: u64,
 }
 
-/// Methods whose calls are kept.
-#[derive(Clone)]
-pub(crate) enum Durable {
-    All,
-    Named(String),
-}
-
-impl Durable {
-    pub(crate) fn mark(self, service: ServiceBuilder) -> ServiceBuilder {
-        match self {
-            Self::All => service.all_durable(),
-            Self::Named(method) => service.durable(&method),
-        }
-    }
-}
-
-/// Has calls of a method kept in the store of the server (witrpc_server_options_redis): the intent before it
-/// runs, the answer before it is sent. `method` is a line, or a name alone for all overloads, NUL-terminated, and must have
-/// its handler when a server is started; NULL = all methods that have handlers by then.
-///
-/// Handlers of durable methods begin when their intents are stored, so those of one connection may begin in another order than
-/// their calls came in.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn witrpc_implementation_durable(
-    implementation: *mut witrpc_implementation,
-    method: *const c_char,
-    error: *mut *mut witrpc_error,
-) -> i32 {
-    // SAFETY: the header demands valid pointers.
-    unsafe {
-        guard::run::<ImplementationObject>(implementation, error, || {
-            let object = handle::get::<ImplementationObject>(implementation)?;
-            let durable = match method.is_null() {
-                true => Durable::All,
-                false => Durable::Named(text::terminated(method, "method")?.to_owned()),
-            };
-            object.0.lock().durable.push(durable);
-            Ok(())
-        }) as i32
-    }
-}
-
-/// Keeps the calls of durable methods in a Redis or Valkey that several servers share, so that a call that one of them executed and
+/// Keeps the calls of durable methods (witrpc_implementation_durable) in a Redis or Valkey that several servers share, so that a call that one of them executed and
 /// could not answer is answered by another, and none runs twice. `url` is
-/// "redis://[[user]:password@]host[:port][/database]" or "redis+unix:///path/of/socket", NUL-terminated: one Redis (6.2 or
-/// later) that holds all keys, no Redis Cluster, no replica, no TLS. witrpc_server_start connects, and fails with
-/// WITRPC_INVALID_ARGUMENT if it can't; later the connection is made anew as often as needed, and calls of durable
+/// "redis://[[user]:password@]host[:port][/database]" "rediss://..." over TLS, or "redis+unix:///path/of/socket", NUL-terminated: one Redis (6.2 or
+/// later) that holds all keys, no Redis Cluster, no replica. witrpc_server_start connects, and fails with
+/// WITRPC_INVALID_ARGUMENT if it can't, or if the server has a journal, too; later the connection is made anew as often as needed, and calls of durable
 /// methods are refused (503, they did not run) meanwhile.
 ///
 /// All servers that share it need the same options. What is promised when Redis fails: docs/exactly-once.md.
@@ -101,6 +54,21 @@ pub unsafe extern "C" fn witrpc_server_options_redis(
     change(options, |o| {
         // SAFETY: the header demands a valid pointer.
         let url = unsafe { text::terminated(url, "url") }?;
+        o.redis = Some(RedisOptions::new(url));
+        Ok(())
+    })
+}
+
+/// As witrpc_server_options_redis with `size` bytes of URL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_server_options_redis_n(
+    options: *mut witrpc_server_options,
+    url: *const c_char,
+    size: usize,
+) -> i32 {
+    change(options, |o| {
+        // SAFETY: the header demands that many bytes.
+        let url = unsafe { text::sized(url, size, "url") }?;
         o.redis = Some(RedisOptions::new(url));
         Ok(())
     })
@@ -118,8 +86,23 @@ fn change_redis(
     })
 }
 
+/// Which authorities the certificate of a Redis at "rediss://" must come from, as the text of a PEM file (size in bytes). Default: those of
+/// the system. WITRPC_INVALID_ARGUMENT without witrpc_server_options_redis before it, as with the following ones.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_server_options_redis_authorities(
+    options: *mut witrpc_server_options,
+    authorities: *const c_char,
+    authorities_size: usize,
+) -> i32 {
+    change_redis(options, |redis| {
+        // SAFETY: the header demands a valid pointer.
+        let pem = unsafe { text::bytes(authorities.cast(), authorities_size) }?;
+        redis.tls.authorities = Some(pem.to_vec());
+        Ok(())
+    })
+}
+
 /// What the names of all keys in Redis begin with, NUL-terminated; another one for each fleet of servers. Default "witrpc:".
-/// WITRPC_INVALID_ARGUMENT without witrpc_server_options_redis before it, as with the following ones.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn witrpc_server_options_redis_prefix(
     options: *mut witrpc_server_options,
@@ -128,6 +111,20 @@ pub unsafe extern "C" fn witrpc_server_options_redis_prefix(
     change_redis(options, |redis| {
         // SAFETY: the header demands a valid pointer.
         redis.prefix = unsafe { text::terminated(prefix, "prefix") }?.to_owned();
+        Ok(())
+    })
+}
+
+/// As witrpc_server_options_redis_prefix with `size` bytes of text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn witrpc_server_options_redis_prefix_n(
+    options: *mut witrpc_server_options,
+    prefix: *const c_char,
+    size: usize,
+) -> i32 {
+    change_redis(options, |redis| {
+        // SAFETY: the header demands that many bytes.
+        redis.prefix = unsafe { text::sized(prefix, size, "prefix") }?.to_owned();
         Ok(())
     })
 }

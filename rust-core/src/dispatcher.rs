@@ -1,4 +1,5 @@
-//! Where user code runs: a thread of the library's own that calls callbacks one after the other.
+//! Where user code runs: a thread of the library's own that calls callbacks one after the other, or
+//! a [loop of the user's](on_loop) that asks for them.
 //!
 //! Owns the threads and the order. A thread is started with the first callback and leaves when there
 //! was nothing to do for a while, so that a client without callbacks costs none.
@@ -7,15 +8,20 @@
 //! its dispatcher no longer holds up the others, which go on in order on a second thread. Jobs of one
 //! lane never overlap and keep their order: those of an overtaken lane wait behind it.
 
+mod on_loop;
+
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+
+pub use self::on_loop::Signal;
+use self::on_loop::{LOOP, OnLoop};
 
 /// How long an idle thread stays.
 const LINGER: Duration = Duration::from_secs(10);
@@ -58,6 +64,8 @@ struct Current {
 }
 
 struct Queue {
+    /// Who runs the jobs instead of threads.
+    on_loop: Option<OnLoop>,
     jobs: BTreeMap<Ticket, Entry>,
     next_ticket: Ticket,
     /// Lanes whose job was overtaken, and what waits behind it.
@@ -89,6 +97,8 @@ struct Inner {
     watch: Condvar,
     /// For those who wait until nothing runs, or until a thread has left.
     idle: Condvar,
+    /// A loop runs the jobs, or once did. Spares others a look into the queue.
+    has_loop: AtomicBool,
 }
 
 /// See the [module](self). Clones share the queue; what is in it when the last of them is dropped
@@ -113,6 +123,12 @@ impl Default for Dispatcher {
     }
 }
 
+impl PartialEq for Dispatcher {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 /// True on a thread of any dispatcher: user code is running.
 pub fn in_callback() -> bool {
     CURRENT.get() != 0
@@ -123,6 +139,7 @@ impl Dispatcher {
     pub(crate) fn new(patience: Option<Duration>) -> Self {
         Self(Arc::new(Owner(Arc::new(Inner {
             queue: Mutex::new(Queue {
+                on_loop: None,
                 jobs: BTreeMap::new(),
                 next_ticket: 1,
                 overtaken: HashMap::new(),
@@ -139,6 +156,7 @@ impl Dispatcher {
             wake: Condvar::new(),
             watch: Condvar::new(),
             idle: Condvar::new(),
+            has_loop: AtomicBool::new(false),
         }))))
     }
 
@@ -163,7 +181,10 @@ impl Dispatcher {
         let ticket = queue.next_ticket;
         queue.next_ticket += 1;
         queue.jobs.insert(ticket, Entry { lane, job });
-        if queue.leader.is_some() {
+        if let Some(on_loop) = &mut queue.on_loop {
+            on_loop.ring();
+            inner.wake.notify_all();
+        } else if queue.leader.is_some() {
             inner.wake.notify_one();
             inner.call_deputy(&mut queue);
         } else {
@@ -189,13 +210,19 @@ impl Dispatcher {
         drop(withdrawn);
     }
 
+    /// False if nothing is to be run, nor can anybody else post anything.
+    pub fn may_run_more(&self) -> bool {
+        Arc::strong_count(&self.0) > 1 || !self.inner().queue.lock().is_idle()
+    }
+
     /// Waits until all callbacks that were posted have returned. False if that took longer than
-    /// `limit`, and at once on a thread of this dispatcher.
+    /// `limit`, and at once on a thread of this dispatcher. On the thread of a loop it runs them.
     pub fn wait_idle(&self, limit: Duration) -> bool {
         if self.is_current() {
             return false;
         }
         let end = Instant::now().checked_add(limit);
+        self.run_on_loops_thread(end);
         let mut queue = self.inner().queue.lock();
         while !queue.is_idle() {
             if !wait(&self.inner().idle, &mut queue, end) {
@@ -230,8 +257,8 @@ impl Dispatcher {
         joined.filter(|ended| !ended).count() == 0
     }
 
-    /// Runs `wait`, which waits for the library. On this dispatcher's own thread it is noted that
-    /// no callback can run meanwhile.
+    /// Runs `wait`, which waits for the library. On this dispatcher's own thread, and on that of a
+    /// loop, it is noted that no callback can run meanwhile.
     pub fn while_waiting<R>(&self, wait: impl FnOnce() -> R) -> R {
         struct Unblock<'a>(&'a Inner);
         impl Drop for Unblock<'_> {
@@ -239,7 +266,7 @@ impl Dispatcher {
                 self.0.set_blocked(false);
             }
         }
-        if !self.is_current() {
+        if !self.is_current() && !self.is_loops_thread() {
             return wait();
         }
         self.inner().set_blocked(true);
@@ -247,9 +274,13 @@ impl Dispatcher {
         wait()
     }
 
-    /// True if a callback waits for the library: nothing that it waits for may be posted here.
+    /// True if a callback, or the loop's thread, waits for the library: nothing that it waits for may
+    /// be posted here.
     pub(crate) fn is_blocked(&self) -> bool {
         let queue = self.inner().queue.lock();
+        if queue.on_loop.as_ref().is_some_and(OnLoop::is_blocked) {
+            return true;
+        }
         queue.current.as_ref().is_some_and(|job| job.is_blocked)
     }
 
@@ -289,7 +320,7 @@ impl Queue {
     /// When the leader is to be overtaken; `None` if it holds up nobody, or may.
     fn overtaking(&self) -> Option<Instant> {
         let current = self.current.as_ref()?;
-        if current.lane.is_none() || self.jobs.is_empty() {
+        if self.leader == Some(LOOP) || current.lane.is_none() || self.jobs.is_empty() {
             return None;
         }
         current.since.checked_add(self.patience?)
@@ -303,6 +334,9 @@ impl Inner {
 
     fn set_blocked(&self, blocked: bool) {
         let mut queue = self.queue.lock();
+        if let Some(on_loop) = &mut queue.on_loop {
+            on_loop.set_blocked(blocked);
+        }
         // Whoever was overtaken holds up nobody.
         if queue.leader == Some(THREAD.get())
             && let Some(current) = &mut queue.current

@@ -5,10 +5,12 @@
 mod arguments;
 pub mod client;
 pub mod codec;
+pub mod config;
 pub mod contract;
 pub mod dispatcher;
 mod error;
 mod event_queue;
+pub mod log;
 #[doc(hidden)]
 pub mod mutant;
 mod random;

@@ -14,3 +14,11 @@ pub(crate) fn bytes<const N: usize>() -> [u8; N] {
         Err(_) => rand::random(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn no_two_draws_are_alike() {
+        assert_ne!(super::bytes::<16>(), super::bytes::<16>());
+    }
+}

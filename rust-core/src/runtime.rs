@@ -94,6 +94,15 @@ impl Runtime {
         output
     }
 
+    /// The same, on a thread of its own where this one is [ending](is_thread_ending).
+    pub fn block_on_anywhere<F>(&self, future: F) -> F::Output
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        on_living_thread(|| self.block_on(future))
+    }
+
     /// Something was started that nobody waits for: sees to it that the runtime is driven at once.
     pub fn kick(&self) {
         let shared = &*self.0.shared;
@@ -102,6 +111,24 @@ impl Runtime {
             shared.wake.notify_one();
         }
     }
+}
+
+/// True on a thread whose thread-local variables are gone, which tokio can't do without: in the static
+/// destructors of a program, after its main function.
+fn is_thread_ending() -> bool {
+    matches!(Handle::try_current(), Err(e) if e.is_thread_local_destroyed())
+}
+
+/// Runs `f` here, or on a thread of its own where this one is [ending](is_thread_ending), and waits for
+/// it.
+pub fn on_living_thread<R: Send>(f: impl FnOnce() -> R + Send) -> R {
+    if !is_thread_ending() {
+        return f();
+    }
+    std::thread::scope(|scope| match scope.spawn(f).join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    })
 }
 
 impl Shared {
@@ -213,5 +240,34 @@ mod tests {
             own += usize::from(runtime.block_on(task).unwrap() == here);
         }
         assert!(own > 0, "the keeper never let go");
+    }
+
+    #[test]
+    fn a_thread_that_ends_may_still_wait() {
+        /// Waits in the destructor of a thread-local variable that goes after tokio's.
+        struct Last(Option<(Runtime, mpsc::Sender<(bool, i32)>)>);
+        impl Drop for Last {
+            fn drop(&mut self) {
+                if let Some((runtime, sender)) = self.0.take() {
+                    let answer = runtime.block_on_anywhere(async { 42 });
+                    sender.send((is_thread_ending(), answer)).unwrap();
+                }
+            }
+        }
+        thread_local! {
+            static LAST: std::cell::RefCell<Last> = const { std::cell::RefCell::new(Last(None)) };
+        }
+        let runtime = Runtime::new().unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let own = runtime.clone();
+        std::thread::spawn(move || {
+            // It was there before tokio's, so it goes after them.
+            LAST.with_borrow_mut(|last| last.0 = Some((own.clone(), sender)));
+            own.block_on(async {});
+        })
+        .join()
+        .unwrap();
+        assert_eq!(receiver.recv(), Ok((true, 42)));
+        drop(runtime);
     }
 }

@@ -15,6 +15,10 @@ static void encrypts(witrpc_server_options *options) {
   CHECK(witrpc_server_options_token_file(options, token_path) == WITRPC_OK);
 }
 
+static void waits_for_slow_clients(witrpc_server_options *options) {
+  CHECK(witrpc_server_options_handshake_timeout_ms(options, 120000) == WITRPC_OK);
+}
+
 /* The key pair is made while connecting, which valgrind makes slow. */
 static witrpc_client_options *patient_options(void) {
   witrpc_client_options *options = quick_options();
@@ -101,7 +105,7 @@ static void a_server_without_its_token_does_not_start(void) {
 
 static void without_encryption_no_call_leaves_in_clear(void) {
   kill_server();
-  configure = NULL;
+  configure = waits_for_slow_clients;
   restart_server();
   refused(encrypted_options(), WITRPC_ENCRYPTION, "the server does not encrypt");
 }

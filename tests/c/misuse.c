@@ -56,6 +56,13 @@ static void client_functions(void *h) {
   INVALID(witrpc_client_stop_reconnection(h));
   INVALID(witrpc_client_disconnect(h));
   INVALID(witrpc_client_close(h));
+  witrpc_client_health health = WITRPC_CLIENT_HEALTH_INIT;
+  witrpc_buffer *name = (witrpc_buffer *)1;
+  error = (witrpc_error *)1;
+  INVALID(witrpc_client_health_get(h, &health, &error));
+  CHECK(error == NULL);
+  INVALID(witrpc_client_check_health(h, 10, &health, NULL));
+  INVALID(witrpc_client_name(h, &name));
   INVALID(witrpc_client_close_and_wait(h, 10));
   CHECK(witrpc_client_state(h) == -1);
   INVALID(witrpc_client_wait_state(h, WITRPC_CONNECTED, 10));
@@ -65,6 +72,19 @@ static void client_functions(void *h) {
   INVALID(witrpc_client_service_n(h, "Demo.ITest", 10, &service, NULL));
   INVALID(witrpc_client_service_of(h, NULL, &service, NULL));
   witrpc_client_free(h);
+}
+
+static void loop_functions(void *h) {
+  size_t count = 9;
+  CHECK(witrpc_loop_descriptor(h) == -1);
+  INVALID(witrpc_dispatch(h, 0, 0, &count));
+  INVALID(witrpc_dispatch(h, WITRPC_NO_TIMEOUT, 0, NULL));
+  CHECK(count == 0);
+  witrpc_loop_free(h);
+}
+
+static void never_log(void *u, int32_t l, const char *t, const char *m) {
+  (void)u, (void)l, (void)t, (void)m;
 }
 
 static void client_option_functions(void *h) {
@@ -80,6 +100,8 @@ static void client_option_functions(void *h) {
   INVALID(witrpc_client_options_token_provider_async(h, never_provider, NULL, count_destroy));
   CHECK(destroys == 2);
   INVALID(witrpc_client_options_codec(h, WITRPC_CODEC_JSON));
+  INVALID(witrpc_client_options_name(h, "n"));
+  INVALID(witrpc_client_options_loop(h, NULL));
   INVALID(witrpc_client_options_connect_timeout_ms(h, 1));
   INVALID(witrpc_client_options_attempt_timeout_ms(h, 1));
   INVALID(witrpc_client_options_max_frame(h, 1));
@@ -167,6 +189,7 @@ static void server_functions(void *h) {
   INVALID(witrpc_server_group_add(h, id, "G", NULL));
   INVALID(witrpc_server_group_remove(h, id, "G", NULL));
   INVALID(witrpc_server_stats_get(h, &stats));
+  INVALID(witrpc_server_close_and_wait(h, 10));
   INVALID(witrpc_server_stop(h, 10));
   witrpc_server_free(h);
 }
@@ -185,6 +208,7 @@ static void server_option_functions(void *h) {
   INVALID(witrpc_server_options_on_execute(h, never_execute, NULL, count_destroy));
   INVALID(witrpc_server_options_on_connection(h, never_connection, NULL, NULL, count_destroy));
   CHECK(destroys == 4);
+  INVALID(witrpc_server_options_loop(h, NULL));
   INVALID(witrpc_server_options_event_queue(h, 1, 1, WITRPC_DROP_NEWEST));
   INVALID(witrpc_server_options_codec(h, WITRPC_CODEC_JSON));
   INVALID(witrpc_server_options_keepalive(h, 1, 1, 1));
@@ -204,11 +228,15 @@ static void server_option_functions(void *h) {
   INVALID(witrpc_server_options_min_rate(h, 1, 1));
   INVALID(witrpc_server_options_dedup(h, 1, 1, 1, 1));
   INVALID(witrpc_server_options_redis(h, "redis://127.0.0.1:1"));
+  INVALID(witrpc_server_options_redis_n(h, "redis://h", 9));
+  INVALID(witrpc_server_options_redis_prefix_n(h, "p:", 2));
   INVALID(witrpc_server_options_redis_prefix(h, "p:"));
+  INVALID(witrpc_server_options_redis_authorities(h, "x", 1));
   INVALID(witrpc_server_options_redis_times(h, 1, 1, 1, 1));
   INVALID(witrpc_server_options_redis_trust(h, 1, true));
-  INVALID(witrpc_implementation_durable(h, NULL, NULL));
   INVALID(witrpc_server_redis_stats(h, &redis_stats));
+  INVALID(witrpc_server_options_journal(h, "x"));
+  INVALID(witrpc_server_options_journal_n(h, "x", 1));
   INVALID(witrpc_server_options_strong_event_types(h, true));
   INVALID(witrpc_server_options_tls(h, "x", 1, "x", 1, NULL, 0));
   INVALID(witrpc_server_options_websocket_ping(h, 1, 1));
@@ -257,6 +285,9 @@ static void other_functions(void *h) {
   INVALID(
       witrpc_implementation_handle_encoded(h, "int A()", never_handler, NULL, count_destroy, NULL));
   CHECK(destroys == 2);
+  INVALID(witrpc_implementation_durable(h, "A", NULL));
+  INVALID(witrpc_implementation_resolver(h, "A", never_handler, NULL, count_destroy, NULL));
+  CHECK(destroys == 3);
   witrpc_implementation_free(h);
   CHECK(witrpc_request_method(h) == NULL && witrpc_request_arguments(h) == NULL);
   CHECK(witrpc_request_principal(h) == NULL && witrpc_request_peer(h) == NULL);
@@ -264,6 +295,8 @@ static void other_functions(void *h) {
   INVALID(witrpc_request_invocation_id(h, id));
   size_t size = 7;
   CHECK(!witrpc_request_is_cancelled(h));
+  CHECK(witrpc_request_may_be_repetition(h));
+  INVALID(witrpc_request_not_executed(h, NULL));
   INVALID(witrpc_request_wait_cancelled(h, 1));
   CHECK(witrpc_request_remaining_ms(h) == WITRPC_NO_TIMEOUT);
   CHECK(witrpc_request_trace_context(h, &size) == NULL && size == 0);
@@ -290,6 +323,7 @@ static void other_functions(void *h) {
 }
 
 static void all_functions(void *h) {
+  loop_functions(h);
   client_functions(h);
   client_option_functions(h);
   service_functions(h);
@@ -417,6 +451,28 @@ static void missing_arguments(void) {
   WRONG(witrpc_client_options_token_provider(options, NULL, NULL, count_destroy));
   CHECK(destroys == 1);
   WRONG(witrpc_client_new(options, NULL, NULL));
+  WRONG(witrpc_client_options_name(options, NULL));
+  WRONG(witrpc_client_options_name(options, BAD_TEXT));
+  CHECK(witrpc_client_options_loop(options, (witrpc_loop *)(uintptr_t)0xdeadbeef) ==
+        WITRPC_INVALID_HANDLE);
+  CHECK(witrpc_client_options_loop(options, (witrpc_loop *)client) == WITRPC_INVALID_HANDLE);
+  witrpc_client_options *named = (witrpc_client_options *)1;
+  WRONG(witrpc_client_options_named(NULL, NULL, &named, NULL));
+  CHECK(named == NULL);
+  WRONG(witrpc_client_options_named("no/such.toml", "X", &named, NULL));
+  WRONG(witrpc_client_options_named(BAD_TEXT, "X", &named, NULL));
+  WRONG(witrpc_client_options_named(NULL, "X", NULL, NULL));
+  WRONG(witrpc_loop_new(NULL, NULL));
+  WRONG(witrpc_client_health_get(client, NULL, NULL));
+  WRONG(witrpc_client_check_health(client, 10, NULL, NULL));
+  WRONG(witrpc_client_name(client, NULL));
+  destroys = 0;
+  WRONG(witrpc_log_to(WITRPC_LOG_INFO, NULL, NULL, count_destroy, NULL));
+  WRONG(witrpc_log_to(0, never_log, NULL, count_destroy, NULL));
+  WRONG(witrpc_log_to(6, never_log, NULL, count_destroy, NULL));
+  CHECK(destroys == 3);
+  witrpc_log_off();
+  CHECK(witrpc_log_dropped() == 0);
   witrpc_client_options *never_ping = quick_options();
   witrpc_client *no_client = NULL;
   CHECK(witrpc_client_options_ping(never_ping, 0, 1) == WITRPC_OK);
@@ -469,14 +525,21 @@ static void missing_arguments(void) {
   WRONG(witrpc_implementation_handle(implementation, "int A()", NULL, NULL, NULL, NULL));
   WRONG(witrpc_implementation_handle(implementation, "int A(", never_handler, NULL, NULL, NULL));
   WRONG(witrpc_implementation_handle_encoded(implementation, NULL, NULL, NULL, NULL, NULL));
+  WRONG(witrpc_implementation_durable(implementation, NULL, NULL));
+  WRONG(witrpc_implementation_resolver(implementation, "A", NULL, NULL, NULL, NULL));
   WRONG(witrpc_server_options_new(NULL, &server_options, NULL));
   witrpc_server_options_new("tcp://127.0.0.1:0", &server_options, NULL);
   WRONG(witrpc_server_options_add_endpoint(server_options, NULL));
   WRONG(witrpc_server_options_redis_prefix(server_options, "p:"));
+  WRONG(witrpc_server_options_redis_authorities(server_options, "x", 1));
   WRONG(witrpc_server_options_redis_trust(server_options, 0, false));
   WRONG(witrpc_server_options_redis(server_options, NULL));
+  WRONG(witrpc_server_options_redis_n(server_options, NULL, 1));
+  WRONG(witrpc_server_options_redis_prefix_n(server_options, "p:", 2));
   WRONG(witrpc_server_options_redis(server_options, BAD_TEXT));
   WRONG(witrpc_implementation_durable(implementation, BAD_TEXT, NULL));
+  WRONG(witrpc_server_options_journal(server_options, NULL));
+  WRONG(witrpc_server_options_journal_n(server_options, NULL, 1));
   WRONG(witrpc_server_options_token(server_options, NULL));
   WRONG(witrpc_server_options_tls(server_options, NULL, 1, NULL, 1, NULL, 1));
   WRONG(witrpc_server_options_token_file(server_options, NULL));
@@ -611,6 +674,7 @@ static void misuse_inside_a_handler(void *user_data, witrpc_request *request) {
   all_functions(NULL);
   client_functions(request);
   CHECK(witrpc_server_stop(server, 10) == WITRPC_WOULD_DEADLOCK);
+  CHECK(witrpc_server_close_and_wait(server, 10) == WITRPC_WOULD_DEADLOCK);
   CHECK(witrpc_shutdown(10) == WITRPC_WOULD_DEADLOCK);
   WRONG(witrpc_request_invocation_id(request, NULL));
   CHECK(witrpc_request_invocation_id(request, id) == WITRPC_OK);

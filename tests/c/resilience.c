@@ -388,7 +388,9 @@ static void a_hundred_cuts_under_load(void) {
   for (int cut = 0; cut < 100; cut++) {
     for (int i = 0; i < 4; i++) {
       counter_wait(&endings[cut][i].done, 1);
-      CHECK(endings[cut][i].status == WITRPC_OK || endings[cut][i].status == WITRPC_TRANSPORT);
+      int status = endings[cut][i].status;
+      /* Overloaded: its handler had not begun, and the server could still say so. */
+      CHECK(status == WITRPC_OK || status == WITRPC_TRANSPORT || status == WITRPC_OVERLOADED);
     }
   }
   CHECK(counter_get(&o.reconnected) == 100 && counter_get(&o.failed) == 0 && !o.overlapped);

@@ -4,6 +4,8 @@
 static const char *url;
 /* Keys of this run. */
 static char prefix[32];
+/* A journal, too. */
+static int both;
 static counter destroys = COUNTER_INIT;
 
 /* Starts a server of "Add" and "Hold" with this store; gives the status. */
@@ -26,6 +28,7 @@ static int start(const char *store, const char *durable, witrpc_server **out,
     CHECK(witrpc_server_options_redis_times(options, 0, 60000, 0, 1000) == WITRPC_OK);
     CHECK(witrpc_server_options_redis_trust(options, 0, true) == WITRPC_OK);
   }
+  if (both) witrpc_server_options_journal(options, "/nowhere");
   int status = witrpc_server_start(options, out, error);
   witrpc_server_options_free(options);
   return status;
@@ -34,20 +37,26 @@ static int start(const char *store, const char *durable, witrpc_server **out,
 static void a_server_that_can_not_keep_calls_does_not_start(void) {
   witrpc_server *none = NULL;
   witrpc_error *error = NULL;
-  CHECK(start(NULL, NULL, &none, &error) == WITRPC_INVALID_ARGUMENT);
+  CHECK(start(NULL, "Add", &none, &error) == WITRPC_INVALID_ARGUMENT);
   CHECK(contains(witrpc_error_message(error), "no store"));
   witrpc_error_free(error), error = NULL;
-  CHECK(start("redis://127.0.0.1:1", NULL, &none, &error) == WITRPC_INVALID_ARGUMENT);
+  CHECK(start("redis://127.0.0.1:1", "Add", &none, &error) == WITRPC_INVALID_ARGUMENT);
   CHECK(contains(witrpc_error_message(error), "Redis"));
   witrpc_error_free(error), error = NULL;
-  CHECK(start("http://127.0.0.1:1", NULL, &none, &error) == WITRPC_INVALID_ARGUMENT);
+  CHECK(start("http://127.0.0.1:1", "Add", &none, &error) == WITRPC_INVALID_ARGUMENT);
   CHECK(contains(witrpc_error_message(error), "URL"));
   witrpc_error_free(error), error = NULL;
   CHECK(start("redis://127.0.0.1:1", "Nothing", &none, &error) == WITRPC_INVALID_ARGUMENT);
   CHECK(contains(witrpc_error_message(error), "Nothing"));
   witrpc_error_free(error);
+  both = 1;
+  error = NULL;
+  CHECK(start("redis://127.0.0.1:1", "Add", &none, &error) == WITRPC_INVALID_ARGUMENT);
+  CHECK(contains(witrpc_error_message(error), "one of them"));
+  witrpc_error_free(error);
+  both = 0;
   CHECK(none == NULL);
-  counter_wait(&destroys, 4);
+  counter_wait(&destroys, 5);
 }
 
 static witrpc_service *asked_at(witrpc_server *where, witrpc_client **client) {

@@ -15,6 +15,7 @@ use super::naming::{MethodLookup, Naming, TypeNameForm};
 use super::retry::RetryPolicy;
 use super::token::TokenSource;
 use crate::codec::Codec;
+use crate::dispatcher::Dispatcher;
 use crate::error::{Error, Result};
 use crate::event_queue::EventQueueOptions;
 use crate::resilience::engine::{Engine, EngineOptions, State};
@@ -51,6 +52,8 @@ pub struct ClientBuilder {
     handler_patience: Option<Duration>,
     callbacks: Callbacks,
     runtime: Option<Handle>,
+    dispatcher: Option<Dispatcher>,
+    name: String,
     seed: Option<[u8; 32]>,
 }
 
@@ -80,6 +83,8 @@ impl ClientBuilder {
             handler_patience: Some(DEFAULT_PATIENCE),
             callbacks: Callbacks::default(),
             runtime: None,
+            dispatcher: None,
+            name: String::new(),
             seed: None,
         }
     }
@@ -302,6 +307,19 @@ impl ClientBuilder {
         self
     }
 
+    /// What runs the callbacks. Default: a thread of the client's own. Several clients may share one,
+    /// as those of a loop do ([`Dispatcher::for_loop`]).
+    pub fn dispatcher(mut self, dispatcher: Dispatcher) -> Self {
+        self.dispatcher = Some(dispatcher);
+        self
+    }
+
+    /// What the client is called in health reports. Default: nothing.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
     /// Feeds all randomness of this client (ids, jitter) from a seed. For reproducible tests only:
     /// two clients with one seed make the same ids.
     pub fn seed(mut self, seed: [u8; 32]) -> Self {
@@ -383,6 +401,8 @@ impl ClientBuilder {
                 ..TransportOptions::default()
             },
             key: self.encryption.then(KeyPair::default),
+            dispatcher: self.dispatcher,
+            name: self.name,
             event_queue: self.event_queue,
             handler_patience: self.handler_patience,
         };

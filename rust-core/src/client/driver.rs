@@ -42,6 +42,10 @@ pub(super) struct DriverOptions {
     pub(super) transport: TransportOptions,
     /// For links that are encrypted.
     pub(super) key: Option<KeyPair>,
+    /// What runs the callbacks; `None` = threads of the client's own.
+    pub(super) dispatcher: Option<Dispatcher>,
+    /// What the client is called.
+    pub(super) name: String,
     /// Of subscriptions that ask for nothing else.
     pub(super) event_queue: EventQueueOptions,
     /// How long a handler of events may hold up other callbacks; `None` = for ever.
@@ -116,7 +120,10 @@ impl Driver {
         callbacks: Callbacks,
         runtime: Handle,
     ) -> Arc<Self> {
-        let dispatcher = Dispatcher::new(options.handler_patience);
+        let dispatcher = match &options.dispatcher {
+            Some(dispatcher) => dispatcher.clone(),
+            None => Dispatcher::new(options.handler_patience),
+        };
         let subscriptions = Subscriptions::new(dispatcher.clone(), options.event_queue);
         let origin = Instant::now();
         let timer = Arc::new(Notify::new());
@@ -142,6 +149,10 @@ impl Driver {
         });
         driver.runtime.spawn(driver.clone().keep_time());
         driver
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.options.name
     }
 
     pub(super) fn watch_state(&self) -> watch::Receiver<State> {

@@ -128,6 +128,11 @@ impl ClientSession {
         Self::start(nonce, client_id, token, Some(key))
     }
 
+    /// True once the server has answered the introduction.
+    pub fn is_initialized(&self) -> bool {
+        self.phase != Phase::Initializing
+    }
+
     fn start(nonce: [u8; 8], client_id: Uuid, token: &str, key: Option<Arc<ClientKey>>) -> Self {
         let public_key = key
             .as_ref()

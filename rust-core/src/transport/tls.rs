@@ -66,6 +66,21 @@ pub(crate) struct ClientConfig {
     server_name: Option<ServerName<'static>>,
 }
 
+impl ClientConfig {
+    /// With the name that the certificate of this host must be for.
+    pub(crate) fn towards(
+        &self,
+        host: &str,
+    ) -> Result<(Arc<rustls::ClientConfig>, ServerName<'static>)> {
+        let name = match &self.server_name {
+            Some(name) => name.clone(),
+            None => ServerName::try_from(host.to_owned())
+                .map_err(|e| wrong(&format!("server name \"{host}\""), e))?,
+        };
+        Ok((self.config.clone(), name))
+    }
+}
+
 /// The provider is named here and nowhere else; the process default is never looked at.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
@@ -264,13 +279,8 @@ pub(super) async fn connect(
     config: &ClientConfig,
     host: &str,
 ) -> Result<(Tls, BytesMut)> {
-    let name = match &config.server_name {
-        Some(name) => name.clone(),
-        None => ServerName::try_from(host.to_owned())
-            .map_err(|e| wrong(&format!("server name \"{host}\""), e))?,
-    };
-    let connection =
-        rustls::ClientConnection::new(config.config.clone(), name).map_err(|e| failed(&e))?;
+    let (config, name) = config.towards(host)?;
+    let connection = rustls::ClientConnection::new(config, name).map_err(|e| failed(&e))?;
     Tls(connection.into()).handshake(io).await
 }
 

@@ -26,6 +26,7 @@ pub struct Redis {
     program: PathBuf,
     child: Child,
     port: ReservedPort,
+    tls_port: ReservedPort,
     folder: Scratch,
     keeps: Keeps,
     primary: Option<u16>,
@@ -68,12 +69,13 @@ impl Redis {
     }
 
     fn launch(program: PathBuf, keeps: Keeps, primary: Option<u16>) -> Self {
-        let (port, folder) = (ReservedPort::new(), Scratch::new());
+        let (port, tls_port, folder) = (ReservedPort::new(), ReservedPort::new(), Scratch::new());
         let child = spawn(&program, &port, &folder, keeps, primary);
         let redis = Self {
             program,
             child,
             port,
+            tls_port,
             folder,
             keeps,
             primary,
@@ -93,6 +95,21 @@ impl Redis {
     /// Its address, as the store takes it.
     pub fn url(&self) -> String {
         format!("redis://{}", self.port.address())
+    }
+
+    /// Listens with TLS, too, with the certificate of the tests. Returns the address; `None` if it was built without.
+    pub fn listen_with_tls(&self) -> Option<String> {
+        let certificates = concat!(env!("CARGO_MANIFEST_DIR"), "/../certs");
+        for (name, file) in [("cert", "server"), ("key", "server-key"), ("ca-cert", "ca")] {
+            let words = format!("CONFIG SET tls-{name}-file {certificates}/{file}.pem");
+            self.try_command(&words)?;
+        }
+        self.command("CONFIG SET tls-auth-clients no");
+        let port = self.tls_port.address().port();
+        let answer = self.command(&format!("CONFIG SET tls-port {port}"));
+        answer
+            .starts_with("+OK")
+            .then(|| format!("rediss://localhost:{port}"))
     }
 
     /// Where it listens.

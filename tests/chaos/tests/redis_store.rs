@@ -190,6 +190,12 @@ fn who_meets_a_call_that_runs_elsewhere_waits_for_its_end() {
             "{claim:?}"
         );
 
+        // So is a numbered one.
+        let call = a.numbered(50, 1);
+        let fence = a.claims(&call).await;
+        a.store.abandon(&call, fence).await.unwrap();
+        b.runs(&again(&call), "at last").await;
+
         // One whose server says nothing more, of a wait that nobody waits for any more: no trace.
         let waited = Instant::now();
         let call = a.call(3);
@@ -227,7 +233,10 @@ fn a_call_whose_lease_has_lapsed_is_unknown_and_never_runs_again() {
             not_executed: true,
             ..call.clone()
         };
-        b.runs(&free, "after all").await;
+        let other_fence = b.claims(&free).await;
+        assert!(!a.finishes(&call, fence, "too late again").await);
+        a.store.abandon(&call, fence).await.unwrap();
+        assert!(b.finishes(&free, other_fence, "after all").await);
         assert_eq!(a.begin(&call).await, Claim::Replay("after all".into()));
     });
 }
@@ -578,6 +587,35 @@ fn a_redis_that_is_no_good_is_refused_with_the_reason() {
         let member = Member::join(RedisOptions { url, ..quick }).await;
         assert!(!format!("{:?}", member.store).contains("secret"));
         member.runs(&member.call(1), "one").await;
+    });
+}
+
+#[test]
+fn a_redis_may_be_reached_over_tls() {
+    on_redis("TLS", Keeps::Nothing, async |redis| {
+        let Some(url) = redis.listen_with_tls() else {
+            return watch::skip("the store over TLS", "this Redis was built without TLS");
+        };
+        let mut trusting = RedisOptions {
+            url: url.clone(),
+            ..options(&redis)
+        };
+        let ca = concat!(env!("CARGO_MANIFEST_DIR"), "/../certs/ca.pem");
+        trusting.tls.authorities = Some(std::fs::read(ca).unwrap());
+        let (a, b) = (
+            Member::join(trusting).await,
+            Member::join(options(&redis)).await,
+        );
+        a.runs(&a.call(1), "sealed").await;
+        assert_eq!(b.begin(&b.call(1)).await, Claim::Replay("sealed".into()));
+        // Who does not know the authority is not taken in.
+        let strange = RedisOptions {
+            url,
+            timeout: Duration::from_millis(500),
+            ..options(&redis)
+        };
+        let error = RedisStore::new(strange).unwrap().open().await.unwrap_err();
+        assert!(error.to_string().contains("certificate"), "{error}");
     });
 }
 

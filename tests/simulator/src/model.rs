@@ -179,10 +179,10 @@ impl Model {
 
     /// An executed or unknown call of an earlier life.
     pub fn restore(&mut self, now: Time, call: &CallId, digest: u64, answer: Option<Bytes>) {
+        let client = self.follow(now, call);
         if self.records() >= self.options.max_records {
             self.press();
         }
-        let client = self.follow(now, call);
         let begun = self.enter(call, client, digest);
         self.end(now, begun, answer);
     }

@@ -141,10 +141,11 @@ impl<W> Table<W> {
         if let Some(ticket) = self.records.ticket(&call.principal, call.invocation) {
             self.remove(ticket);
         }
+        // What its mark gives up makes room first, as when it began.
+        let numbered = self.follow(now, call);
         if self.records.len() >= self.options.max_records {
             self.evict_oldest();
         }
-        let numbered = self.follow(now, call);
         self.enter(call, numbered, digest)
     }
 

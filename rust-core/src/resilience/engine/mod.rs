@@ -196,6 +196,15 @@ impl<T> Engine<T> {
         self.link.ready().map(|ready| *ready.session.peer())
     }
 
+    /// True once the server of the present link has answered the client's introduction.
+    pub fn is_initialized(&self) -> bool {
+        match &self.link {
+            Link::Handshaking { session, .. } => session.is_initialized(),
+            Link::Ready(_) => true,
+            _ => false,
+        }
+    }
+
     /// How long ago the server of the present link gave its last sign of life; `None` without a
     /// link.
     pub fn silence(&self, now: Time) -> Option<Duration> {

@@ -104,11 +104,10 @@ impl Core {
                 }
             }
             Entry::Known(piece) => table.recall(now, piece),
+            Entry::NextLife => end_unknown(&mut table, now, &mut claims),
             Entry::Complete => {}
         })?;
-        for (_, ticket) in claims.drain() {
-            table.finish_unknown(now, ticket);
-        }
+        end_unknown(&mut table, now, &mut claims);
         let epoch = past.epoch;
         let mut core = Self {
             directory: Arc::new(directory),
@@ -126,7 +125,7 @@ impl Core {
             trouble: None,
         };
         begin_frame(&mut core.frame);
-        match core.begin_log(past.is_cut_short) {
+        match core.begin_log(Some(past.is_cut_short)) {
             Ok(()) if epoch.is_some() => core.begin_snapshot(now),
             Ok(()) => {}
             // Calls that need no journal are served meanwhile, and old ones are answered.
@@ -193,8 +192,9 @@ impl Core {
 
     /// Makes room for so many bytes, in a new log if the last one can't be written to any more.
     fn grow(&mut self, now: Time, bytes: u64) -> Result<(), StoreError> {
+        let first = self.log.is_none().then_some(false);
         let mut made = match self.log.as_ref().is_none_or(Log::is_broken) {
-            true => self.begin_log(false),
+            true => self.begin_log(first),
             false => Ok(()),
         };
         if let Some(log) = &mut self.log
@@ -208,12 +208,12 @@ impl Core {
         })
     }
 
-    fn begin_log(&mut self, damaged: bool) -> io::Result<()> {
+    fn begin_log(&mut self, first: Option<bool>) -> io::Result<()> {
         let (last, sealed) = match &self.log {
             Some(log) => (log.index, log.written()),
             None => self.last,
         };
-        let log = Log::create(&self.directory, last + 1, self.epoch, sealed, damaged)?;
+        let log = Log::create(&self.directory, last + 1, self.epoch, sealed, first)?;
         self.files.push((Kind::Log, log.index));
         self.last = (log.index, 0);
         self.log = Some(log);
@@ -363,7 +363,7 @@ impl Core {
         if self.snapshot.is_some() || !self.log.as_ref().is_some_and(is_long) {
             return;
         }
-        match self.begin_log(false) {
+        match self.begin_log(None) {
             Ok(()) => self.begin_snapshot(now),
             Err(error) => {
                 tracing::warn!(%error, "the journal can't begin a new file and goes on with the old one");
@@ -423,6 +423,15 @@ impl Core {
         if let Some(thread) = self.snapshot.take() {
             self.snapshot_ended(thread);
         }
+    }
+}
+
+/// The process that ran these calls is dead.
+fn end_unknown(table: &mut Table<()>, now: Time, claims: &mut HashMap<u64, Ticket>) {
+    let mut running: Vec<(u64, Ticket)> = claims.drain().collect();
+    running.sort_unstable_by_key(|(claim, _)| *claim);
+    for (_, ticket) in running {
+        table.finish_unknown(now, ticket);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! file    header, then frames; of a log, zeros after the last one
-//! header  "WITRPCJ" kind, format (u32), index (u64), epoch (u64), nonce (16), sealed (u64), damaged (u8), check (16)
+//! header  "WITRPCJ" kind, format (u32), index (u64), epoch (u64), nonce (16), sealed (u64), flags (u8), check (16)
 //! frame   check (16), length of what follows (u32), its complement (u32), number of the frame in its file (u64), entries, FF
 //! ```
 //!
@@ -55,6 +55,8 @@ pub(super) struct Header {
     pub(super) sealed: u64,
     /// Something of what came before it may be lost.
     pub(super) damaged: bool,
+    /// Of a log: it is the first one of a process. What ran before does not run any more.
+    pub(super) is_first: bool,
 }
 
 /// Why a file can't be read.
@@ -78,7 +80,7 @@ impl Header {
         out.extend_from_slice(&self.epoch.to_le_bytes());
         out.extend_from_slice(&self.nonce);
         out.extend_from_slice(&self.sealed.to_le_bytes());
-        out.push(u8::from(self.damaged));
+        out.push(u8::from(self.is_first) << 1 | u8::from(self.damaged));
         let check = check(&[&out]);
         out.extend_from_slice(&check);
         let mut header = [0; HEADER];
@@ -101,13 +103,19 @@ impl Header {
             None => return Err(BadHeader::Damaged),
         }
         let mut read = || {
+            let index = u64::from_le_bytes(*take(&mut rest)?);
+            let epoch = u64::from_le_bytes(*take(&mut rest)?);
+            let nonce = *take(&mut rest)?;
+            let sealed = u64::from_le_bytes(*take(&mut rest)?);
+            let [flags] = *take::<1>(&mut rest)?;
             let header = Self {
                 kind,
-                index: u64::from_le_bytes(*take(&mut rest)?),
-                epoch: u64::from_le_bytes(*take(&mut rest)?),
-                nonce: *take(&mut rest)?,
-                sealed: u64::from_le_bytes(*take(&mut rest)?),
-                damaged: take::<1>(&mut rest)? != &[0],
+                index,
+                epoch,
+                nonce,
+                sealed,
+                damaged: flags & 1 != 0,
+                is_first: flags & 2 != 0,
             };
             let is_whole = take(&mut rest)? == &check(&[bytes.get(..HEADER - CHECK)?]);
             is_whole.then_some(header)
@@ -217,8 +225,10 @@ pub(super) enum Entry {
     Gone { claim: u64 },
     /// Snapshots only.
     Known(Remembered),
-    /// The last entry of a snapshot.
+    /// Snapshots only: the last entry.
     Complete,
+    /// Never written: what follows was written by another process.
+    NextLife,
 }
 
 mod tag {
@@ -306,6 +316,7 @@ impl Entry {
             Self::Known(Remembered::Incomplete) => out.push(tag::INCOMPLETE),
             Self::Known(Remembered::LostTrack) => out.push(tag::LOST_TRACK),
             Self::Complete => out.push(tag::COMPLETE),
+            Self::NextLife => {}
         }
     }
 
@@ -558,6 +569,7 @@ mod tests {
             nonce: [5; 16],
             sealed: 6,
             damaged: true,
+            is_first: true,
         };
         let bytes = header.encode();
         assert_eq!(Header::decode(&bytes), Ok(header));

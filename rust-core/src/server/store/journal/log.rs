@@ -30,13 +30,13 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// A new file. `sealed`: how many bytes of the log before it count; `damaged`: something of what came before it may be lost.
+    /// A new file. `sealed`: how many bytes of the log before it count. `first` in this process: whether something of what came before it may be lost.
     pub(super) fn create(
         directory: &Directory,
         index: u64,
         epoch: u64,
         sealed: u64,
-        damaged: bool,
+        first: Option<bool>,
     ) -> io::Result<Self> {
         let nonce = crate::random::bytes();
         let header = Header {
@@ -45,7 +45,8 @@ impl Log {
             epoch,
             nonce,
             sealed,
-            damaged,
+            damaged: first.unwrap_or(false),
+            is_first: first.is_some(),
         };
         let file = directory.create(Kind::Log, index, |file| file.write_all(&header.encode()))?;
         Ok(Self {

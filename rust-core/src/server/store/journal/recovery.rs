@@ -62,6 +62,9 @@ pub(super) fn recover(
     let mut log = read(directory, Kind::Log, snapshot + 1, &mut past)?;
     // That the one before the first was cut short is in the snapshot, as long as it matters.
     let mut is_incomplete = false;
+    if log.header.is_first {
+        see(Entry::NextLife);
+    }
     for index in expected.skip(1) {
         let next = read(directory, Kind::Log, index, &mut past)?;
         let sealed = next.header.sealed;
@@ -70,6 +73,9 @@ pub(super) fn recover(
             return Err(damaged(directory, Kind::Log, index - 1, end));
         }
         is_incomplete |= next.header.damaged;
+        if next.header.is_first {
+            see(Entry::NextLife);
+        }
         log = next;
     }
     let (end, rest) = frames(directory, &log, None, &mut see)?;

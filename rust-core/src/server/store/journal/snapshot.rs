@@ -24,6 +24,7 @@ pub(super) fn write(
         nonce,
         sealed: 0,
         damaged: false,
+        is_first: false,
     };
     let file = directory.create(Kind::Snapshot, index, |file| {
         file.write_all(&header.encode())?;

@@ -12,11 +12,15 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, Value};
+use redis::{AsyncConnectionConfig, Client, Cmd, ConnectionAddr, Pipeline, RedisError, Value};
+use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
+use tokio_rustls::TlsConnector;
 
 use super::scripts::{self, Keys, Request, Script};
+use crate::transport::tls::ClientConfig;
 
 /// Requests that go out together, and their bytes; one always goes.
 const MAX_BATCH: usize = 128;
@@ -38,9 +42,10 @@ pub(super) struct Failure {
 }
 
 /// What the link is made of.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct LinkOptions {
     pub(super) client: Client,
+    pub(super) tls: Option<Arc<ClientConfig>>,
     pub(super) keys: Keys,
     pub(super) trust_restarts: bool,
     pub(super) wait_replicas: u32,
@@ -190,8 +195,18 @@ fn job(request: Request, deadline: Instant) -> (Job, oneshot::Receiver<Result<Va
 /// A connection that has been looked at.
 struct Ready {
     connection: MultiplexedConnection,
+    _driver: Option<Driver>,
     /// By the numbers of scripts.
     hashes: Vec<String>,
+}
+
+/// What moves the bytes of a connection; it ends with this.
+struct Driver(AbortHandle);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 struct Task {
@@ -467,15 +482,7 @@ impl Refusal {
 
 /// Makes a connection, looks whether its other end is good for this, and asks for the epoch.
 async fn connect(options: &LinkOptions) -> Result<(Ready, u64), String> {
-    let said = |error: RedisError| error.to_string();
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(None)
-        .set_response_timeout(None);
-    let mut connection = options
-        .client
-        .get_multiplexed_async_connection_with_config(&config)
-        .await
-        .map_err(said)?;
+    let (mut connection, driver) = dial(options).await?;
     let info: String = redis::cmd("INFO")
         .query_async(&mut connection)
         .await
@@ -494,7 +501,41 @@ async fn connect(options: &LinkOptions) -> Result<(Ready, u64), String> {
     add(&mut command, &hello);
     let answer: Value = command.query_async(&mut connection).await.map_err(said)?;
     let epoch = scripts::epoch(&answer).ok_or_else(|| format!("the epoch reads {answer:?}"))?;
-    Ok((Ready { connection, hashes }, epoch))
+    let ready = Ready {
+        connection,
+        _driver: driver,
+        hashes,
+    };
+    Ok((ready, epoch))
+}
+
+fn said(error: RedisError) -> String {
+    error.to_string()
+}
+
+async fn dial(options: &LinkOptions) -> Result<(MultiplexedConnection, Option<Driver>), String> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(None)
+        .set_response_timeout(None);
+    let Some(tls) = &options.tls else {
+        let client = &options.client;
+        let connection = client.get_multiplexed_async_connection_with_config(&config);
+        return Ok((connection.await.map_err(said)?, None));
+    };
+    let info = options.client.get_connection_info();
+    let ConnectionAddr::Tcp(host, port) = info.addr() else {
+        return Err("TLS is for connections over TCP".to_owned());
+    };
+    let (tls, name) = tls.towards(host).map_err(|error| error.to_string())?;
+    let stream = TcpStream::connect((host.as_str(), *port)).await;
+    let stream = stream.map_err(|error| error.to_string())?;
+    let _ = stream.set_nodelay(true);
+    let stream = TlsConnector::from(tls).connect(name, stream).await;
+    let stream = stream.map_err(|error| format!("TLS: {error}"))?;
+    let made = MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await;
+    let (connection, driver) = made.map_err(said)?;
+    let driver = Driver(tokio::spawn(driver).abort_handle());
+    Ok((connection, Some(driver)))
 }
 
 /// Looks whether a Redis that says this of itself is good for a store. Returns the id of its process.

@@ -1,8 +1,8 @@
 //! A store on Redis or Valkey, which the servers of a fleet share.
 //!
 //! Owns what a call's record means to a server: claiming it, waiting while another server runs it, storing its
-//! answer, and what is told when Redis does not answer. The records themselves change in [scripts](self::scripts)
-//! only, each of which is atomic; the [link](self::link) brings them there, the [leases](self::leases) keep claims alive.
+//! answer, and what is told when Redis does not answer. The records themselves change in `scripts`
+//! only, each of which is atomic; the `link` brings them there, the `leases` keep claims alive.
 //!
 //! How far it can be relied on, and on what, is in `docs/exactly-once.md`.
 
@@ -25,14 +25,18 @@ use self::link::{Failure, Link, LinkOptions};
 use self::scripts::{Begun, Keys, Times};
 use super::{BoxFuture, CallStore, Claim, Fence, Opened, StoreError, StoredCall};
 use crate::error::{Error, Result};
+use crate::transport::tls::{ClientConfig, TlsClientOptions};
 
 /// Where the store of a fleet is, and its bounds. All servers of a fleet must be given the same, but for
 /// [`timeout`](Self::timeout).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct RedisOptions {
-    /// `redis://[[user]:password@]host[:port][/database]`, or `redis+unix:///path/of/socket`. A Redis
-    /// from 6.2 on or a Valkey that holds all keys: not a Redis Cluster, not a replica.
+    /// `redis://[[user]:password@]host[:port][/database]`, `rediss://…` over TLS, or
+    /// `redis+unix:///path/of/socket`. A Redis from 6.2 on or a Valkey that holds all keys: not a Redis
+    /// Cluster, not a replica.
     pub url: String,
+    /// Which certificate is trusted with `rediss://`. Default: by the authorities of the system.
+    pub tls: TlsClientOptions,
     /// What the names of all keys begin with. Fleets that share a Redis need different ones. Default
     /// `witrpc:`.
     pub prefix: String,
@@ -57,11 +61,27 @@ pub struct RedisOptions {
     pub trust_restarts: bool,
 }
 
+impl std::fmt::Debug for RedisOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Without the URL, which may hold a password.
+        f.debug_struct("RedisOptions")
+            .field("prefix", &self.prefix)
+            .field("lease", &self.lease)
+            .field("hold", &self.hold)
+            .field("client_hold", &self.client_hold)
+            .field("timeout", &self.timeout)
+            .field("wait_replicas", &self.wait_replicas)
+            .field("trust_restarts", &self.trust_restarts)
+            .finish_non_exhaustive()
+    }
+}
+
 impl RedisOptions {
     /// The defaults, with this address.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
+            tls: TlsClientOptions::default(),
             prefix: "witrpc:".to_owned(),
             lease: Duration::from_secs(10),
             hold: Duration::from_secs(600),
@@ -124,6 +144,7 @@ fn count(counter: &AtomicU64) {
 pub struct RedisStore {
     options: RedisOptions,
     client: Client,
+    tls: Option<Arc<ClientConfig>>,
     keys: Keys,
     /// While a server uses it.
     open: Mutex<Option<Open>>,
@@ -177,14 +198,17 @@ impl RedisStore {
                 "the store on Redis: {what}"
             )))
         };
-        let client = match Client::open(options.url.as_str()) {
+        // TLS is ours, so that nothing of it depends on the process.
+        let (url, has_tls) = match options.url.split_once("://") {
+            Some(("rediss" | "valkeys", rest)) => (format!("redis://{rest}"), true),
+            _ => (options.url.clone(), false),
+        };
+        let tls = has_tls.then(|| options.tls.load()).transpose()?;
+        let client = match Client::open(url) {
             Ok(client) => client,
             // The URL may hold a password.
             Err(error) => return bad(format!("not a URL of Redis: {error}")),
         };
-        if options.url.starts_with("rediss:") || options.url.starts_with("valkeys:") {
-            return bad("TLS is not supported: use a local proxy that speaks it".to_owned());
-        }
         if options.lease < Duration::from_millis(100) {
             return bad(format!("a lease of {:?} is under 100 ms", options.lease));
         }
@@ -208,6 +232,7 @@ impl RedisStore {
         Ok(Self {
             keys: Keys::new(&options.prefix),
             client,
+            tls: tls.map(Arc::new),
             options,
             open: Mutex::default(),
             leases: Arc::default(),
@@ -247,6 +272,7 @@ impl RedisStore {
         }
         let link = Link::start(LinkOptions {
             client: self.client.clone(),
+            tls: self.tls.clone(),
             keys: self.keys.clone(),
             trust_restarts: self.options.trust_restarts,
             wait_replicas: self.options.wait_replicas,
