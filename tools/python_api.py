@@ -173,7 +173,7 @@ def text() -> str:
     ]
     section("Contracts", witrpc, [*contracts, "load_contract", "ContractFile"], out, "witrpc")
     out += ["## Types", "", table(), ""]
-    stores = ["durable", "Journal", "Resolution"]
+    stores = ["durable", "Journal", "RedisStore", "Resolution"]
     section(
         "Servers",
         witrpc,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import signal
 import socket
 import statistics
 import sys
@@ -50,6 +51,8 @@ def serve_demo(queue: Any) -> None:
     """The command's server, in Rust: what a fast peer makes of it."""
     import subprocess
 
+    # This process is ended by a signal, and is to end its own child then.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     code = "from witrpc._command import main; raise SystemExit(main())"
     command = [sys.executable, "-c", code, "serve", "--demo", "tcp://127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

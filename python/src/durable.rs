@@ -7,11 +7,13 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use witrpc::contract::Method;
+use witrpc::server::store::{RedisOptions, RedisStore};
 use witrpc::server::{Fault, Resolution, ServerBuilder, ServiceBuilder};
 
 use crate::bridge::{self, Queue};
 use crate::convert;
 use crate::errors;
+use crate::options::{duration, field};
 use crate::process;
 use crate::server::CallContext;
 
@@ -69,6 +71,19 @@ fn resolution(answer: &Bound<'_, PyAny>, method: &Method) -> PyResult<Resolution
 
 /// The store of a server, from the package's option classes.
 pub(crate) fn store(builder: ServerBuilder, store: &Bound<'_, PyAny>) -> PyResult<ServerBuilder> {
-    let directory: PathBuf = store.getattr("directory")?.extract()?;
-    Ok(builder.journal(directory))
+    const OF: &str = "store";
+    if store.hasattr("directory")? {
+        return Ok(builder.journal(field::<PathBuf>(store, OF, "directory")?));
+    }
+    let options = RedisOptions {
+        url: field(store, OF, "url")?,
+        prefix: field(store, OF, "prefix")?,
+        lease: duration(store, OF, "lease")?,
+        hold: duration(store, OF, "hold")?,
+        client_hold: duration(store, OF, "client_hold")?,
+        timeout: duration(store, OF, "timeout")?,
+        wait_replicas: field(store, OF, "wait_replicas")?,
+        trust_restarts: field(store, OF, "trust_restarts")?,
+    };
+    Ok(builder.store(RedisStore::new(options).map_err(errors::raise)?))
 }

@@ -63,7 +63,7 @@ fn wrong(name: &str, value: &Bound<'_, PyAny>, error: impl Into<PyErr>) -> PyErr
 }
 
 /// Attribute `name` of an option class, called `owner.name` in errors.
-fn field<'py, T>(object: &Bound<'py, PyAny>, owner: &str, name: &str) -> PyResult<T>
+pub(crate) fn field<'py, T>(object: &Bound<'py, PyAny>, owner: &str, name: &str) -> PyResult<T>
 where
     T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
 {
@@ -73,7 +73,7 @@ where
         .map_err(|e| wrong(&format!("{owner}.{name}"), &value, e))
 }
 
-fn duration(object: &Bound<'_, PyAny>, owner: &str, name: &str) -> PyResult<Duration> {
+pub(crate) fn duration(object: &Bound<'_, PyAny>, owner: &str, name: &str) -> PyResult<Duration> {
     seconds(&object.getattr(name)?, &format!("{owner}.{name}"))
 }
 

@@ -18,7 +18,7 @@ import atexit as _atexit
 from . import _witrpc, errors, health, options, sync, types
 from ._aio import AsyncClient, AsyncService, connect
 from ._client import ClientBase, Peer, Stats, client_of, with_options
-from ._durable import Journal, Resolution, durable
+from ._durable import Journal, RedisStore, Resolution, durable
 from ._publish import Connection
 from ._server import Call, Fault, Handlers, Server, ServerOptions, ServerStats, current_call, run, serve
 from .contract import Contract, ContractFile, Event, EventStats, EventStream, Property, Subscription, line, load_contract
@@ -131,6 +131,7 @@ __all__ = [
     "Property",
     "ProtocolError",
     "Reconnect",
+    "RedisStore",
     "RemoteError",
     "Resolution",
     "Retry",

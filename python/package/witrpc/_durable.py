@@ -11,8 +11,9 @@ from typing import Any, TypeVar, overload
 
 from ._call import Call, Fault
 from .errors import InvalidArgumentError
+from .options import Seconds
 
-__all__ = ["Journal", "Resolution", "durable"]
+__all__ = ["Journal", "RedisStore", "Resolution", "durable"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,6 +27,34 @@ class Journal:
 
     directory: str | os.PathLike[str]
     """A directory of its own, which is made if it is not there."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RedisStore:
+    """A store of calls in Redis or Valkey, for all servers of a fleet: a call repeated at another server does not run twice.
+
+    All servers of a fleet are given the same.
+    """
+
+    url: str
+    """``redis://[[user]:password@]host[:port][/database]``, or ``redis+unix:///path/of/socket``. One that holds all keys:
+    not a Redis Cluster, not a replica."""
+    prefix: str = "witrpc:"
+    """What the names of all keys begin with. Fleets that share a Redis need different ones."""
+    lease: Seconds = 10.0
+    """How long a call counts as running after the last sign of life of the server that runs it; its outcome is unknown
+    from then on."""
+    hold: Seconds = 600.0
+    """How long an answer is held after its call ended."""
+    client_hold: Seconds = 86_400.0
+    """How long the numbers of a libwitrpc client's calls are remembered after its last one."""
+    timeout: Seconds = 5.0
+    """How long a request to Redis may take, reconnecting included."""
+    wait_replicas: int = 0
+    """Replicas that must have a record before it counts."""
+    trust_restarts: bool = False
+    """Redis loses nothing that it acknowledged when it is started again or replaced. Else clients end calls that were on
+    their way as outcome unknown then."""
 
 
 class Resolution(enum.Enum):
@@ -47,7 +76,8 @@ def durable(function: Any = None, *, resolver: Any = None) -> Any:
     The intent is stored before the method runs and the answer before it is sent, so that it does not run twice even if
     the server is killed. That takes the time of two writes: for what must not happen twice.
 
-    :param resolver: Asked about a call that was begun in an earlier life of the server and whose answer is not stored.
+    :param resolver: Asked about a call that was begun in an earlier life of the server, or by another one of the fleet
+        that has died, and whose answer is not stored.
         A handler that writes the id of its call and its result to its own database, in the transaction in which it
         does its work, can be found there. A function, or a coroutine function, of the object that is served (for a
         method of a class) and the :class:`Call`; it gives the result, raises the :class:`Fault` that it ended with, or

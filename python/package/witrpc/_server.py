@@ -19,7 +19,7 @@ from . import options as option_classes
 from ._aio import Callbacks, answering
 from ._call import Call, Fault, current, current_call
 from ._client import logger, wrong_with
-from ._durable import Journal, resolver_of
+from ._durable import Journal, RedisStore, resolver_of
 from ._generics import GenericInfo
 from ._loop import running_bridge
 from ._publish import Audience, Connection, RaisedEvent, raise_event, serves
@@ -51,7 +51,7 @@ class ServerOptions(TypedDict, total=False):
     """Bounds."""
     dedup: Dedup | None
     """Bounds of the memory of calls."""
-    store: Journal | None
+    store: Journal | RedisStore | None
     """Where calls of methods that are :func:`~witrpc.durable` are kept, so that they outlive the process. Default: in
     memory only."""
     tls: Tls | None
@@ -251,8 +251,10 @@ class Server:
                 raise errors._unknown("serve", name, ServerOptions.__annotations__)
         option_classes._checked(options, ServerLimits)
         store: Any = options.get("store")
-        if store is not None and not isinstance(store, Journal):
-            raise InvalidArgumentError(f'store is {store!r}: write store=witrpc.Journal("directory")')
+        if store is not None and not isinstance(store, Journal | RedisStore):
+            raise InvalidArgumentError(
+                f'store is {store!r}: write store=witrpc.Journal("directory"), or witrpc.RedisStore("redis://...")'
+            )
         self._options: dict[str, Any] = {name: value for name, value in options.items() if name not in _OURS}
         self._options["endpoints"] = [endpoints] if isinstance(endpoints, str) else list(endpoints)
         validator = options.get("validator")
