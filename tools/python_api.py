@@ -181,7 +181,7 @@ def text() -> str:
         out,
         "witrpc",
     )
-    options = ["ClientOptions", "Reconnect", "Retry", "RetryBudget", "Tls", "Socket", "WebSocket", "KeepAlive", "Limits"]
+    options = ["ClientOptions", "Named", "Reconnect", "Retry", "RetryBudget", "Tls", "Socket", "WebSocket", "KeepAlive", "Limits"]
     others = ["EventQueue", "ServerOptions", "ServerLimits", "Dedup", "State"]
     section("Options", witrpc, [*options, *others], out, "witrpc")
     section("Errors", witrpc.errors, ["WitRpcError", "Outcome"], out, "witrpc")

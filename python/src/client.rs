@@ -29,6 +29,7 @@ const LAST_NOTICES: Duration = Duration::from_secs(1);
 pub(crate) struct Inner {
     pub(crate) client: witrpc::client::Client,
     pub(crate) codec: Codec,
+    endpoints: Vec<String>,
     /// Of a client whose callers wait.
     blocking: Option<Runtime>,
 }
@@ -222,7 +223,8 @@ impl Client {
             Some(bridge) => Place::Loop(bridge.get().queue()?.clone()),
             None => Place::Thread,
         };
-        let mut builder = callbacks(options::client(&options)?, &options, &place)?;
+        let prepared = options::client(&options)?;
+        let mut builder = callbacks(prepared.builder, &options, &place)?;
         builder = token(builder, &options, &place)?;
         if let Some(policy) = retry(&options)? {
             builder = builder.retry(policy);
@@ -238,7 +240,8 @@ impl Client {
         let client = builder.runtime(handle).build().map_err(errors::raise)?;
         let inner = Arc::new(Inner {
             client,
-            codec: options::codec(&options)?,
+            codec: prepared.codec,
+            endpoints: prepared.endpoints,
             blocking,
         });
         let closing: Arc<dyn Closing> = inner.clone();
@@ -388,6 +391,12 @@ impl Client {
                 .dispatcher()
                 .wait_idle(Duration::from_secs_f64(timeout))
         }))
+    }
+
+    /// Where it connects to.
+    #[getter]
+    fn endpoints(&self) -> PyResult<Vec<String>> {
+        Ok(self.0.get()?.endpoints.clone())
     }
 
     #[getter]

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDelta, PyDeltaAccess, PyDict};
 use witrpc::client::{ClientBuilder, MethodLookup, RetryPolicy, TypeNameForm};
 use witrpc::codec::Codec;
+use witrpc::config::ClientConfig;
 use witrpc::resilience::backoff::{BackoffType, Jitter};
 use witrpc::resilience::budget::BudgetOptions;
 use witrpc::resilience::reconnect::ReconnectOptions;
@@ -266,16 +267,50 @@ fn tls(object: &Bound<'_, PyAny>) -> PyResult<TlsClientOptions> {
     })
 }
 
-/// A builder with everything set that needs no running client.
-pub(crate) fn client(options: &Options<'_>) -> PyResult<ClientBuilder> {
+/// What is known of a client before it is built.
+pub(crate) struct Prepared {
+    pub(crate) builder: ClientBuilder,
+    pub(crate) codec: Codec,
+    pub(crate) endpoints: Vec<String>,
+}
+
+/// From a description by name, or from a list of endpoints.
+fn described(options: &Options<'_>) -> PyResult<Prepared> {
+    if let Some((name, path)) = options.get::<(String, Option<std::path::PathBuf>)>("named")? {
+        let config = ClientConfig::load(path.as_deref(), &name).map_err(errors::raise)?;
+        return Ok(Prepared {
+            builder: config.builder().map_err(errors::raise)?,
+            codec: config.codec.unwrap_or(Codec::Json),
+            endpoints: config.endpoints,
+        });
+    }
     let endpoints: Vec<String> = options.get("endpoints")?.unwrap_or_default();
     let Some((first, others)) = endpoints.split_first() else {
         return Err(errors::invalid("the client has no endpoint to connect to"));
     };
-    let mut builder = witrpc::client::Client::builder(first).codec(codec(options)?);
+    let mut builder = witrpc::client::Client::builder(first);
     for endpoint in others {
         builder = builder.endpoint(endpoint);
     }
+    Ok(Prepared {
+        builder,
+        codec: Codec::Json,
+        endpoints,
+    })
+}
+
+/// A builder with everything set that needs no running client. What is given goes before what a
+/// description by name says.
+pub(crate) fn client(options: &Options<'_>) -> PyResult<Prepared> {
+    let Prepared {
+        mut builder,
+        codec: mut encoding,
+        endpoints,
+    } = described(options)?;
+    if options.any("codec")?.is_some() {
+        encoding = codec(options)?;
+    }
+    builder = builder.codec(encoding);
     if let Some(on) = options.get("encryption")? {
         builder = builder.encryption(on);
     }
@@ -343,7 +378,11 @@ pub(crate) fn client(options: &Options<'_>) -> PyResult<ClientBuilder> {
             }
         });
     }
-    Ok(builder)
+    Ok(Prepared {
+        builder,
+        codec: encoding,
+        endpoints,
+    })
 }
 
 /// The retry policy without its predicate.

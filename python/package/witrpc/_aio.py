@@ -27,7 +27,7 @@ from ._client import (
 from ._loop import running_bridge
 from ._tracing import tracer
 from .errors import InvalidArgumentError
-from .options import AsyncClientOptions, EventQueue, Seconds, State
+from .options import AsyncClientOptions, EventQueue, Named, Seconds, State
 
 __all__ = ["AsyncClient", "AsyncService", "connect"]
 
@@ -333,6 +333,7 @@ class AsyncClient(ClientBase, Generic[T]):
         self._contract = contract
         self._native: _witrpc.Client | None = None
         self._endpoints = options["endpoints"]
+        self._name = options["named"][0] if "named" in options else None
         self._callbacks = Callbacks("a client")
         self._closed = False
         if asyncio._get_running_loop() is not None:
@@ -440,24 +441,26 @@ def _service(client: AsyncClient[Any], given: Any) -> Any:
 
 @overload
 def connect(
-    endpoint: str | Sequence[str], *, contract: None = None, **options: Unpack[AsyncClientOptions]
+    endpoint: str | Sequence[str] | Named, *, contract: None = None, **options: Unpack[AsyncClientOptions]
 ) -> AsyncClient[None]: ...
 @overload
 def connect(
-    endpoint: str | Sequence[str],
+    endpoint: str | Sequence[str] | Named,
     *,
     contract: str | contract.ContractFile,
     **options: Unpack[AsyncClientOptions],
 ) -> AsyncClient[AsyncService]: ...
 @overload
 def connect(
-    endpoint: str | Sequence[str], *, contract: Callable[..., S], **options: Unpack[AsyncClientOptions]
+    endpoint: str | Sequence[str] | Named, *, contract: Callable[..., S], **options: Unpack[AsyncClientOptions]
 ) -> AsyncClient[S]: ...
-def connect(endpoint: str | Sequence[str], *, contract: Any = None, **options: Unpack[AsyncClientOptions]) -> AsyncClient[Any]:
+def connect(
+    endpoint: str | Sequence[str] | Named, *, contract: Any = None, **options: Unpack[AsyncClientOptions]
+) -> AsyncClient[Any]:
     """A client, to be used with ``async with`` or awaited; nothing is connected before.
 
     :param endpoint: ``tcp://host:port``, ``tls://…``, ``ws://host:port/path``, ``wss://…``, ``pipe://name``; or a list
-        of those, which stand in for each other.
+        of those, which stand in for each other; or :class:`Named`.
     :param contract: What ``async with`` gives: a class makes it a typed service, a contract file or a name an
         :class:`AsyncService`; without one it is the client.
     :param options: See :class:`~witrpc.options.ClientOptions`. ``token`` and callbacks may also be coroutine

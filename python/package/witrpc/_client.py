@@ -100,7 +100,7 @@ def _judge(retry_if: Callable[[Exception], bool]) -> Callable[[Exception], bool]
 CALLBACKS = ("on_reconnecting", "on_reconnected", "on_reconnection_failed", "on_state_changed", "on_retry")
 
 
-def client_options(endpoint: str | Sequence[str], given: Mapping[str, Any], kind: type) -> dict[str, Any]:
+def client_options(endpoint: str | Sequence[str] | options_module.Named, given: Mapping[str, Any], kind: type) -> dict[str, Any]:
     """The options as the native half takes them, but for callbacks. ``kind`` lists those that there are."""
     for name in given:
         if name not in kind.__annotations__:
@@ -114,7 +114,11 @@ def client_options(endpoint: str | Sequence[str], given: Mapping[str, Any], kind
         options["token"] = token
     elif token is not None and not callable(token):
         raise InvalidArgumentError(f"token is {token!r}: it must be a str, or a function that gives one")
-    options["endpoints"] = [endpoint] if isinstance(endpoint, str) else list(endpoint)
+    if isinstance(endpoint, options_module.Named):
+        options["named"] = (endpoint.name, endpoint.path)
+        options["endpoints"] = []
+    else:
+        options["endpoints"] = [endpoint] if isinstance(endpoint, str) else list(endpoint)
     if options.get("reconnect") is True:
         options["reconnect"] = Reconnect()
     options["reconnect"] = options.get("reconnect") or None
@@ -383,6 +387,7 @@ class ClientBase:
     _native: _witrpc.Client | None
     _tracer: Tracer | None
     _endpoints: list[str]
+    _name: str | None
     _closed: bool
 
     def _started(self) -> _witrpc.Client:
@@ -391,7 +396,7 @@ class ClientBase:
     @property
     def endpoints(self) -> list[str]:
         """Where it connects to."""
-        return list(self._endpoints)
+        return list(self._endpoints) if self._native is None else self._native.endpoints
 
     @property
     def state(self) -> State:
@@ -441,7 +446,7 @@ class ClientBase:
             )
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {', '.join(self._endpoints)}: {self.state.name.lower()}>"
+        return f"<{type(self).__name__} of {', '.join(self.endpoints) or 'a name'}: {self.state.name.lower()}>"
 
 
 def wrong_with(right: str, other: str) -> tuple[Callable[..., Any], Callable[..., Any]]:

@@ -70,14 +70,17 @@ _VERDICTS = {
 }
 
 
-def check(client: ClientBase, name: str = "witrpc") -> Report:
-    """The health of a client, of either kind. Does no I/O; from any thread."""
+def check(client: ClientBase, name: str | None = None) -> Report:
+    """The health of a client, of either kind. Does no I/O; from any thread.
+
+    ``name`` is what it is called in the report; default: what :class:`~witrpc.Named` called it, else ``"witrpc"``.
+    """
     state, stats, error = client.state, client.stats, client.last_error
     status, description = _VERDICTS[state]
     if status is not Status.HEALTHY and error is not None:
         description = f"{description}: {error}"
     data = {
-        "clientName": name,
+        "clientName": name or client._name or "witrpc",
         "isInitialized": state is State.CONNECTED,
         "isAuthorized": state is State.CONNECTED,
         "connectionState": state.name.capitalize(),
@@ -92,7 +95,7 @@ def check(client: ClientBase, name: str = "witrpc") -> Report:
     return Report(status, description, data)
 
 
-def check_deep(client: sync.Client[Any], name: str = "witrpc", *, timeout: Seconds = 5.0) -> Report:
+def check_deep(client: sync.Client[Any], name: str | None = None, *, timeout: Seconds = 5.0) -> Report:
     """The health of a blocking client, with a round trip to its server where it is connected.
 
     A timeout while calls run is no verdict: a .NET server answers one call after the other.
@@ -107,7 +110,7 @@ def check_deep(client: sync.Client[Any], name: str = "witrpc", *, timeout: Secon
     return _answered(report, begin)
 
 
-async def check_deep_async(client: ClientBase, name: str = "witrpc", *, timeout: Seconds = 5.0) -> Report:
+async def check_deep_async(client: ClientBase, name: str | None = None, *, timeout: Seconds = 5.0) -> Report:
     """The same as :func:`check_deep` on an event loop, for clients of either kind."""
     report, begin = check(client, name), time.perf_counter()
     if report.status is not Status.HEALTHY:

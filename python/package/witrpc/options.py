@@ -24,6 +24,7 @@ __all__ = [
     "KeepAlive",
     "Limits",
     "MethodLookup",
+    "Named",
     "Reconnect",
     "Retry",
     "RetryBudget",
@@ -65,6 +66,17 @@ class State(enum.IntEnum):
     """Attempts to reconnect are in progress."""
     FAILED = 3
     """Attempts are used up, or the server refused for good."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Named:
+    """A client as a ``witrpc.toml`` describes it, in the place of an endpoint. What else is given goes before that."""
+
+    name: str
+    """As ``"MainClient"`` for ``[clients.MainClient]``."""
+    path: str | os.PathLike[str] | None = None
+    """The file. Default: the one that the environment variable ``WITRPC_CONFIG`` names, else ``witrpc.toml`` in the
+    working directory."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

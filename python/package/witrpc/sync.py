@@ -35,7 +35,7 @@ from ._server import ServerOptions, ServerStats
 from ._tracing import tracer
 from .contract import Contract, Event, EventStream, Subscription
 from .errors import ClosedError, InvalidArgumentError, TimeoutError
-from .options import ClientOptions, EventQueue, Seconds, State
+from .options import ClientOptions, EventQueue, Named, Seconds, State
 
 __all__ = [
     "Client",
@@ -247,6 +247,7 @@ class Client(ClientBase, Generic[T]):
         self._tracer = tracer(tracing, "CLIENT")
         self._contract = contract
         self._endpoints = options["endpoints"]
+        self._name = options["named"][0] if "named" in options else None
         self._closed = False
         self._lock = threading.Lock()
         for name, callback in callbacks.items():
@@ -334,14 +335,18 @@ def _guarded(callback: Callable[..., Any], name: str) -> Callable[..., None]:
 
 
 @overload
-def connect(endpoint: str | Sequence[str], *, contract: None = None, **options: Unpack[ClientOptions]) -> Client[None]: ...
+def connect(
+    endpoint: str | Sequence[str] | Named, *, contract: None = None, **options: Unpack[ClientOptions]
+) -> Client[None]: ...
 @overload
 def connect(
-    endpoint: str | Sequence[str], *, contract: str | _contract.ContractFile, **options: Unpack[ClientOptions]
+    endpoint: str | Sequence[str] | Named, *, contract: str | _contract.ContractFile, **options: Unpack[ClientOptions]
 ) -> Client[Service]: ...
 @overload
-def connect(endpoint: str | Sequence[str], *, contract: Callable[..., S], **options: Unpack[ClientOptions]) -> Client[S]: ...
-def connect(endpoint: str | Sequence[str], *, contract: Any = None, **options: Unpack[ClientOptions]) -> Client[Any]:
+def connect(
+    endpoint: str | Sequence[str] | Named, *, contract: Callable[..., S], **options: Unpack[ClientOptions]
+) -> Client[S]: ...
+def connect(endpoint: str | Sequence[str] | Named, *, contract: Any = None, **options: Unpack[ClientOptions]) -> Client[Any]:
     """A blocking client, to be used with ``with``; nothing is connected before. Parameters as for :func:`witrpc.connect`.
 
     ``token`` and callbacks are plain functions here. They run on threads of the client.
