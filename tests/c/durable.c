@@ -1,4 +1,5 @@
-/* Durable methods: a journal over two lives of a server, and a resolver for what was cut off between them. */
+/* Durable methods: a journal over two lives of a server, and a resolver for what was cut off
+ * between them. */
 #include "fixture.h"
 
 static char journal[128], left_behind[160];
@@ -48,19 +49,25 @@ static void resolve(void *user_data, witrpc_request *request) {
 static void serve_durable(witrpc_server_options *options) {
   witrpc_implementation *bank = NULL;
   witrpc_implementation_new("Demo.IBank", &bank, NULL);
-  CHECK(witrpc_implementation_handle(bank, "int Pay(int a, int b)", handle_pay, &gone, NULL, NULL) == WITRPC_OK);
-  CHECK(witrpc_implementation_handle(bank, "int Wait()", handle_hold, NULL, NULL, NULL) == WITRPC_OK);
-  CHECK(witrpc_implementation_handle(bank, "void Refused()", handle_refused, NULL, NULL, NULL) == WITRPC_OK);
+  CHECK(witrpc_implementation_handle(bank, "int Pay(int a, int b)", handle_pay, &gone, NULL,
+                                     NULL) == WITRPC_OK);
+  CHECK(witrpc_implementation_handle(bank, "int Wait()", handle_hold, NULL, NULL, NULL) ==
+        WITRPC_OK);
+  CHECK(witrpc_implementation_handle(bank, "void Refused()", handle_refused, NULL, NULL, NULL) ==
+        WITRPC_OK);
   if (!atomic_load(&without_durable)) {
     CHECK(witrpc_implementation_durable(bank, "Pay", NULL) == WITRPC_OK);
     CHECK(witrpc_implementation_durable(bank, "Refused", NULL) == WITRPC_OK);
-    CHECK(witrpc_implementation_resolver(bank, "int Wait()", resolve, &gone, destroyed, NULL) == WITRPC_OK);
+    CHECK(witrpc_implementation_resolver(bank, "int Wait()", resolve, &gone, destroyed, NULL) ==
+          WITRPC_OK);
   }
   CHECK(witrpc_implementation_durable(NULL, "Pay", NULL) == WITRPC_INVALID_HANDLE);
-  CHECK(witrpc_implementation_resolver(bank, "Pay", NULL, &gone, destroyed, NULL) == WITRPC_INVALID_ARGUMENT);
+  CHECK(witrpc_implementation_resolver(bank, "Pay", NULL, &gone, destroyed, NULL) ==
+        WITRPC_INVALID_ARGUMENT);
   CHECK(witrpc_server_options_serve(options, bank) == WITRPC_OK);
   witrpc_implementation_free(bank);
-  if (directory) CHECK(witrpc_server_options_journal_n(options, directory, strlen(directory)) == WITRPC_OK);
+  if (directory)
+    CHECK(witrpc_server_options_journal_n(options, directory, strlen(directory)) == WITRPC_OK);
   CHECK(witrpc_server_options_journal(options, NULL) == WITRPC_INVALID_ARGUMENT);
 }
 
@@ -77,9 +84,9 @@ static void refuses(const char *what) {
   witrpc_server_options_free(options);
 }
 
-static int call(witrpc_service *bank, const char *method, const char *arguments, uint8_t id, char *answer,
-                size_t size) {
-  uint8_t bytes[16] = {0};
+static int call(witrpc_service *bank, const char *method, const char *arguments, uint8_t id,
+                char *answer, size_t size) {
+  uint8_t bytes[16] = { 0 };
   witrpc_call_options *options = NULL;
   witrpc_buffer *result = NULL;
   witrpc_error *error = NULL;
@@ -87,7 +94,8 @@ static int call(witrpc_service *bank, const char *method, const char *arguments,
   witrpc_call_options_new(&options);
   witrpc_call_options_invocation_id(options, bytes);
   int status = witrpc_service_call(bank, method, arguments, options, &result, &error);
-  snprintf(answer, size, "%s", status == WITRPC_OK ? witrpc_buffer_text(result) : witrpc_error_details(error));
+  snprintf(answer, size, "%s",
+           status == WITRPC_OK ? witrpc_buffer_text(result) : witrpc_error_details(error));
   witrpc_call_options_free(options);
   witrpc_buffer_free(result);
   witrpc_error_free(error);
@@ -116,7 +124,8 @@ static witrpc_service *bank_of(witrpc_client *client) {
 static void after(const char *says, int status, const char *answer) {
   char command[600], got[64];
   int before = counter_get(&asked);
-  snprintf(command, sizeof command, "rm -rf %s.x && cp -r %s %s.x", left_behind, left_behind, left_behind);
+  snprintf(command, sizeof command, "rm -rf %s.x && cp -r %s %s.x", left_behind, left_behind,
+           left_behind);
   CHECK(system(command) == 0);
   snprintf(command, sizeof command, "%s.x", left_behind);
   directory = command;
@@ -126,7 +135,7 @@ static void after(const char *says, int status, const char *answer) {
   witrpc_service *bank = bank_of(client);
   if (says && text_is(says, "run")) {
     pthread_t thread;
-    waiting w = {bank, 0, ""};
+    waiting w = { bank, 0, "" };
     int runs = counter_get(&holding);
     pthread_create(&thread, NULL, call_wait, &w);
     counter_wait(&holding, runs + 1);
@@ -151,7 +160,6 @@ static void what_makes_no_sense_stops_the_start(void) {
   atomic_store(&without_durable, true);
   refuses("none of its methods is durable");
   atomic_store(&without_durable, false);
-
 }
 
 static void calls_are_kept_in_a_journal(void) {
@@ -160,10 +168,11 @@ static void calls_are_kept_in_a_journal(void) {
   refuses("in use by another server");
   witrpc_client *client = connected(quick_options());
   witrpc_service *bank = bank_of(client);
-  CHECK(call(bank, "int Pay(int,int)", "[2,3]", 1, answer, sizeof answer) == WITRPC_OK && text_is(answer, "5"));
+  CHECK(call(bank, "int Pay(int,int)", "[2,3]", 1, answer, sizeof answer) == WITRPC_OK &&
+        text_is(answer, "5"));
   CHECK(call(bank, "void Refused()", "[]", 2, answer, sizeof answer) == WITRPC_OVERLOADED);
   CHECK(call(bank, "void Refused()", "[]", 2, answer, sizeof answer) == WITRPC_OVERLOADED);
-  waiting w = {bank, 0, ""};
+  waiting w = { bank, 0, "" };
   pthread_t thread;
   pthread_create(&thread, NULL, call_wait, &w);
   counter_wait(&holding, 1);
@@ -184,9 +193,11 @@ static void the_next_life_knows_them(void) {
   start_server("tcp://127.0.0.1:0");
   witrpc_client *client = connected(quick_options());
   witrpc_service *bank = bank_of(client);
-  CHECK(call(bank, "int Pay(int,int)", "[2,3]", 1, answer, sizeof answer) == WITRPC_OK && text_is(answer, "5"));
+  CHECK(call(bank, "int Pay(int,int)", "[2,3]", 1, answer, sizeof answer) == WITRPC_OK &&
+        text_is(answer, "5"));
   CHECK(call(bank, "int Pay(int,int)", "[2,4]", 1, answer, sizeof answer) == WITRPC_BAD_REQUEST);
-  CHECK(call(bank, "int Wait()", "[]", 9, answer, sizeof answer) == WITRPC_OK && text_is(answer, "41"));
+  CHECK(call(bank, "int Wait()", "[]", 9, answer, sizeof answer) == WITRPC_OK &&
+        text_is(answer, "41"));
   CHECK(atomic_load(&executions) == 1 && counter_get(&asked) == 0);
   witrpc_service_free(bank);
   witrpc_client_free(client);
