@@ -861,6 +861,16 @@ typedef void (*witrpc_token_provider)(void *user_data, struct witrpc_token *answ
 typedef void (*witrpc_on_connection)(void *user_data, const struct witrpc_connection *connection);
 
 /**
+ * Carries out a call. Runs on a thread for blocking work; handlers of one connection begin in the
+ * order in which calls arrive and then run side by side, so it must be safe to run on several
+ * threads at once. It owns the request and must end it, now or later. It must not throw or longjmp
+ * out.
+ *
+ * @since 0.1.0
+ */
+typedef void (*witrpc_handler)(void *user_data, struct witrpc_request *request);
+
+/**
  * An event happened. `arguments` are `count` encoded arguments, an empty one is null; all are
  * borrowed until the callback returns.
  *
@@ -1009,16 +1019,6 @@ typedef struct witrpc_server_stats {
    */
   uint64_t slow_clients_closed;
 } witrpc_server_stats;
-
-/**
- * Carries out a call. Runs on a thread for blocking work; handlers of one connection begin in the
- * order in which calls arrive and then run side by side, so it must be safe to run on several
- * threads at once. It owns the request and must end it, now or later. It must not throw or longjmp
- * out.
- *
- * @since 0.1.0
- */
-typedef void (*witrpc_handler)(void *user_data, struct witrpc_request *request);
 
 /**
  * An execution is about to begin: method and the 16 bytes of the call's id. What is counted here is
@@ -2076,6 +2076,78 @@ int32_t witrpc_contract_from_file(const char *path,
  * @since 0.1.0
  */
 void witrpc_contract_free(struct witrpc_contract *contract);
+
+/**
+ * Keeps the calls of durable methods in a journal in this directory (a path, NUL-terminated, UTF-8), which survives the death of the process at any
+ * moment: no call runs twice, and each is answered the same. The directory is made if need be, and is for one server alone: a second one does not
+ * start. Its files hold answers in clear, and are for this user only. Bounded as witrpc_server_options_dedup says.
+ *
+ * Errors show when the server is started: WITRPC_INVALID_ARGUMENT with a message that names the file if one is damaged or missing, if the
+ * directory is in use, or if no method is durable. Default: no journal, and then no method may be durable.
+ *
+ * @since 0.1.0
+ */
+int32_t witrpc_server_options_journal(struct witrpc_server_options *options,
+                                      const char *directory);
+
+/**
+ * As witrpc_server_options_journal with `size` bytes of path.
+ *
+ * @since 0.1.0
+ */
+int32_t witrpc_server_options_journal_n(struct witrpc_server_options *options,
+                                        const char *directory,
+                                        size_t size);
+
+/**
+ * Makes a method durable: its calls are kept in the server's store (witrpc_server_options_journal, witrpc_server_options_redis), the intent before its
+ * handler begins, the answer before it is sent. That costs two waits for the store, and is for what must not happen twice even if the server is killed.
+ * `method` is a line, or a name alone for all overloads, NUL-terminated; NULL = all methods that have handlers by the time a server is started. A method
+ * that has none then shows there.
+ *
+ * Handlers of durable methods begin when their intents are stored, so perhaps in another order than their calls came in.
+ *
+ * @since 0.1.0
+ */
+int32_t witrpc_implementation_durable(struct witrpc_implementation *implementation,
+                                      const char *method,
+                                      struct witrpc_error **error);
+
+/**
+ * Makes a method durable, and has `resolver` asked about a call of it that was begun before the server was killed and whose answer was not stored. A handler
+ * that commits the id of its call (witrpc_request_invocation_id) and its result together with its work can find there what became of it.
+ *
+ * The resolver gets a request without arguments, on a thread for blocking work, and ends it: with witrpc_request_reply if the call was executed (its result as
+ * JSON), with witrpc_request_fail if it was and failed, with witrpc_request_not_executed if it was not and can't be any more (then it runs), with
+ * witrpc_request_free if that can't be told (then the caller is told that the outcome is unknown).
+ *
+ * `destroy` (may be NULL) is called with `user_data` exactly once, after the last call of the resolver, also when this function fails.
+ *
+ * @since 0.1.0
+ */
+int32_t witrpc_implementation_resolver(struct witrpc_implementation *implementation,
+                                       const char *method,
+                                       witrpc_handler resolver,
+                                       void *user_data,
+                                       witrpc_destroy destroy,
+                                       struct witrpc_error **error);
+
+/**
+ * False only if nothing of the call can have been executed before: it is the first attempt of a libwitrpc client. Of a client that does not number its calls
+ * (a .NET client, an id of the caller's own) that can't be told. True for a bad handle.
+ *
+ * @since 0.1.0
+ */
+bool witrpc_request_may_be_repetition(const struct witrpc_request *request);
+
+/**
+ * Says that nothing of the call was done, and ends the request: the handle is freed. From a handler it refuses the call for now: the caller sees status
+ * 503, and a repetition runs. From a resolver it has the call run.
+ *
+ * @since 0.1.0
+ */
+int32_t witrpc_request_not_executed(struct witrpc_request *request,
+                                    struct witrpc_error **error);
 
 /**
  * As witrpc_service_subscribe with a handler that gets the arguments as they came, encoded by the
@@ -3272,25 +3344,11 @@ int32_t witrpc_check_refuse(struct witrpc_check *check);
 void witrpc_check_free(struct witrpc_check *check);
 
 /**
- * Has calls of a method kept in the store of the server (witrpc_server_options_redis): the intent before it
- * runs, the answer before it is sent. `method` is a line, or a name alone for all overloads, NUL-terminated, and must have
- * its handler when a server is started; NULL = all methods that have handlers by then.
- *
- * Handlers of durable methods begin when their intents are stored, so those of one connection may begin in another order than
- * their calls came in.
- *
- * @since 0.1.0
- */
-int32_t witrpc_implementation_durable(struct witrpc_implementation *implementation,
-                                      const char *method,
-                                      struct witrpc_error **error);
-
-/**
- * Keeps the calls of durable methods in a Redis or Valkey that several servers share, so that a call that one of them executed and
+ * Keeps the calls of durable methods (witrpc_implementation_durable) in a Redis or Valkey that several servers share, so that a call that one of them executed and
  * could not answer is answered by another, and none runs twice. `url` is
- * "redis://[[user]:password@]host[:port][/database]" or "redis+unix:///path/of/socket", NUL-terminated: one Redis (6.2 or
- * later) that holds all keys, no Redis Cluster, no replica, no TLS. witrpc_server_start connects, and fails with
- * WITRPC_INVALID_ARGUMENT if it can't; later the connection is made anew as often as needed, and calls of durable
+ * "redis://[[user]:password@]host[:port][/database]" "rediss://..." over TLS, or "redis+unix:///path/of/socket", NUL-terminated: one Redis (6.2 or
+ * later) that holds all keys, no Redis Cluster, no replica. witrpc_server_start connects, and fails with
+ * WITRPC_INVALID_ARGUMENT if it can't, or if the server has a journal, too; later the connection is made anew as often as needed, and calls of durable
  * methods are refused (503, they did not run) meanwhile.
  *
  * All servers that share it need the same options. What is promised when Redis fails: docs/exactly-once.md.
@@ -3301,13 +3359,40 @@ int32_t witrpc_server_options_redis(struct witrpc_server_options *options,
                                     const char *url);
 
 /**
+ * As witrpc_server_options_redis with `size` bytes of URL.
+ *
+ * @since 0.1.0
+ */
+int32_t witrpc_server_options_redis_n(struct witrpc_server_options *options,
+                                      const char *url,
+                                      size_t size);
+
+/**
+ * Which authorities the certificate of a Redis at "rediss://" must come from, as the text of a PEM file (size in bytes). Default: those of
+ * the system. WITRPC_INVALID_ARGUMENT without witrpc_server_options_redis before it, as with the following ones.
+ *
+ * @since 0.1.0
+ */
+int32_t witrpc_server_options_redis_authorities(struct witrpc_server_options *options,
+                                                const char *authorities,
+                                                size_t authorities_size);
+
+/**
  * What the names of all keys in Redis begin with, NUL-terminated; another one for each fleet of servers. Default "witrpc:".
- * WITRPC_INVALID_ARGUMENT without witrpc_server_options_redis before it, as with the following ones.
  *
  * @since 0.1.0
  */
 int32_t witrpc_server_options_redis_prefix(struct witrpc_server_options *options,
                                            const char *prefix);
+
+/**
+ * As witrpc_server_options_redis_prefix with `size` bytes of text.
+ *
+ * @since 0.1.0
+ */
+int32_t witrpc_server_options_redis_prefix_n(struct witrpc_server_options *options,
+                                             const char *prefix,
+                                             size_t size);
 
 /**
  * Times of the store, in ms: how long a call counts as running after the last sign of life of its server (at least 100), how
