@@ -1659,17 +1659,6 @@ int32_t witrpc_server_options_journal_n(struct witrpc_server_options *options,
                                         size_t size);
 
 /**
- * Makes a method durable: its calls are kept in the server's store, the intent before its handler begins, the answer before it is sent. That costs two
- * waits for the disk, and is for what must not happen twice even if the server is killed. `method` is a line, or a name alone for all
- * overloads, NUL-terminated; its handler must have been given. A method that is not there shows when a server is started.
- *
- * Handlers of durable methods begin when their intents are stored, so perhaps in another order than their calls came in.
- */
-int32_t witrpc_implementation_durable(struct witrpc_implementation *implementation,
-                                      const char *method,
-                                      struct witrpc_error **error);
-
-/**
  * Makes a method durable, and has `resolver` asked about a call of it that was begun before the server was killed and whose answer was not stored. A handler
  * that commits the id of its call (witrpc_request_invocation_id) and its result together with its work can find there what became of it.
  *
@@ -2534,7 +2523,7 @@ int32_t witrpc_check_refuse(struct witrpc_check *check);
 void witrpc_check_free(struct witrpc_check *check);
 
 /**
- * Has calls of a method kept in the store of the server (witrpc_server_options_redis): the intent before it
+ * Has calls of a method kept in the store of the server (witrpc_server_options_journal, witrpc_server_options_redis): the intent before it
  * runs, the answer before it is sent. `method` is a line, or a name alone for all overloads, NUL-terminated, and must have
  * its handler when a server is started; NULL = all methods that have handlers by then.
  *
