@@ -236,9 +236,8 @@ async fn live(seed: u64) {
             lives.step(&journal).await;
         }
         let next = Directory::new(seed, life);
-        match lives.rng.random_bool(0.3) {
-            true => journal.close().await,
-            false => {}
+        if lives.rng.random_bool(0.3) {
+            journal.close().await;
         }
         // What is being written meanwhile was not promised to anybody.
         directory.copy_to(&next);
