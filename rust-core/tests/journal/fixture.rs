@@ -51,9 +51,11 @@ impl Directory {
     }
 
     pub(crate) fn size(&self) -> u64 {
-        let sizes = self.names().into_iter();
-        sizes
-            .map(|name| std::fs::metadata(self.0.join(name)).unwrap().len())
+        // A snapshot may have taken the place of a file meanwhile.
+        let files = self.names().into_iter();
+        files
+            .filter_map(|name| std::fs::metadata(self.0.join(name)).ok())
+            .map(|file| file.len())
             .sum()
     }
 
