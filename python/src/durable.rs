@@ -9,11 +9,12 @@ use pyo3::types::PyTuple;
 use witrpc::contract::Method;
 use witrpc::server::store::{RedisOptions, RedisStore};
 use witrpc::server::{Fault, Resolution, ServerBuilder, ServiceBuilder};
+use witrpc::transport::tls::TlsClientOptions;
 
 use crate::bridge::{self, Queue};
 use crate::convert;
 use crate::errors;
-use crate::options::{duration, field};
+use crate::options::{duration, field, tls};
 use crate::process;
 use crate::server::CallContext;
 
@@ -77,6 +78,10 @@ pub(crate) fn store(builder: ServerBuilder, store: &Bound<'_, PyAny>) -> PyResul
     }
     let options = RedisOptions {
         url: field(store, OF, "url")?,
+        tls: match store.getattr("tls")? {
+            none if none.is_none() => TlsClientOptions::default(),
+            object => tls(&object)?,
+        },
         prefix: field(store, OF, "prefix")?,
         lease: duration(store, OF, "lease")?,
         hold: duration(store, OF, "hold")?,

@@ -257,7 +257,7 @@ pub(crate) fn identity(object: &Bound<'_, PyAny>) -> PyResult<Option<Identity>> 
     })
 }
 
-fn tls(object: &Bound<'_, PyAny>) -> PyResult<TlsClientOptions> {
+pub(crate) fn tls(object: &Bound<'_, PyAny>) -> PyResult<TlsClientOptions> {
     Ok(TlsClientOptions {
         authorities: field(object, "tls", "authorities")?,
         server_name: field(object, "tls", "server_name")?,

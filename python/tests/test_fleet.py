@@ -115,6 +115,7 @@ def test_options_of_the_store_are_checked(tmp_path: pathlib.Path) -> None:
         (witrpc.RedisStore("http://x"), "not a URL of Redis"),
         (witrpc.RedisStore("redis://127.0.0.1:1", lease=0), "lease"),
         (witrpc.RedisStore("redis://127.0.0.1:1", wait_replicas="x"), "store.wait_replicas is 'x'"),  # type: ignore[arg-type]
+        (witrpc.RedisStore("rediss://127.0.0.1:1", tls=witrpc.Tls(authorities=b"no PEM")), "certificate"),
         (witrpc.RedisStore(f"redis+unix://{tmp_path}/none", timeout=0.2), "no store on Redis"),
     ]:
         with pytest.raises(witrpc.WitRpcError) as caught:

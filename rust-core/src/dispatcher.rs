@@ -1,5 +1,5 @@
 //! Where user code runs: a thread of the library's own that calls callbacks one after the other, or
-//! a [loop of the user's](on_loop) that asks for them.
+//! a loop of the user's (`on_loop`) that asks for them.
 //!
 //! Owns the threads and the order. A thread is started with the first callback and leaves when there
 //! was nothing to do for a while, so that a client without callbacks costs none.

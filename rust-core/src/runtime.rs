@@ -94,7 +94,7 @@ impl Runtime {
         output
     }
 
-    /// The same, on a thread of its own where this one is [ending](is_thread_ending).
+    /// The same, on a thread of its own where this one is ending: in the static destructors of a program.
     pub fn block_on_anywhere<F>(&self, future: F) -> F::Output
     where
         F: Future + Send,
@@ -119,8 +119,8 @@ fn is_thread_ending() -> bool {
     matches!(Handle::try_current(), Err(e) if e.is_thread_local_destroyed())
 }
 
-/// Runs `f` here, or on a thread of its own where this one is [ending](is_thread_ending), and waits for
-/// it.
+/// Runs `f` here, or on a thread of its own where this one is ending (in the static destructors of a program), and
+/// waits for it.
 pub fn on_living_thread<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     if !is_thread_ending() {
         return f();

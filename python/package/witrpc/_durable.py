@@ -11,7 +11,7 @@ from typing import Any, TypeVar, overload
 
 from ._call import Call, Fault
 from .errors import InvalidArgumentError
-from .options import Seconds
+from .options import Seconds, Tls
 
 __all__ = ["Journal", "RedisStore", "Resolution", "durable"]
 
@@ -37,8 +37,8 @@ class RedisStore:
     """
 
     url: str
-    """``redis://[[user]:password@]host[:port][/database]``, or ``redis+unix:///path/of/socket``. One that holds all keys:
-    not a Redis Cluster, not a replica."""
+    """``redis://[[user]:password@]host[:port][/database]``, ``rediss://`` over TLS, or ``redis+unix:///path/of/socket``. One that
+    holds all keys: not a Redis Cluster, not a replica."""
     prefix: str = "witrpc:"
     """What the names of all keys begin with. Fleets that share a Redis need different ones."""
     lease: Seconds = 10.0
@@ -55,6 +55,8 @@ class RedisStore:
     trust_restarts: bool = False
     """Redis loses nothing that it acknowledged when it is started again or replaced. Else clients end calls that were on
     their way as outcome unknown then."""
+    tls: Tls | None = None
+    """Which certificate of a Redis at ``rediss://`` is trusted. Default: those that the system trusts."""
 
 
 class Resolution(enum.Enum):
