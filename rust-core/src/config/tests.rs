@@ -27,7 +27,7 @@ keepalive_idle = "3s"
 
 [clients.MainClient.tls]
 authorities_file = "/etc/ca.pem"
-pins = ["00:11223344556677889900112233445566778899001122334455667788990011ff"]
+pins = ["00:112233445566778899001122334455667788990011223344556677889900ff"]
 certificate_file = "me.pem"
 
 [clients.Other]
