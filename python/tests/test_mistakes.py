@@ -17,9 +17,12 @@ class IEcho(witrpc.Contract, Protocol, name="Demo.IEcho"):
     async def Nope(self, a: int) -> int: ...
 
     Progress: witrpc.Event[int] = witrpc.Event()
+    Name: witrpc.Property[str] = witrpc.Property()
 
 
 class Echo(IEcho):
+    Name = "echo"  # type: ignore[assignment]
+
     async def Add(self, a: int, b: int) -> int:
         return a + b
 
@@ -38,6 +41,34 @@ def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port
+
+
+def test_nothing_is_assigned_to_a_service(demo: Running) -> None:
+    async def assign(name: str) -> None:
+        async with witrpc.connect(demo.endpoint, contract=IEcho) as echo:
+            setattr(echo, name, "x")
+
+    assert "set by a call: write await service.Name.set('x')" in told(lambda: assign("Name"))
+    assert "Progress is a method or event of IEcho" in told(lambda: assign("Progress"))
+    assert "Add is a method or event of IEcho" in told(lambda: assign("Add"))
+    assert "IEcho has no property 'Nmae': it has Name" in told(lambda: assign("Nmae"))
+    with (
+        witrpc.sync.connect(demo.endpoint, contract=IEcho) as echo,
+        pytest.raises(AttributeError, match=r"write service\.Name\.set\('x'\)"),
+    ):
+        echo.Name = "x"  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("id", [5, "xx", b"0" * 16])
+def test_a_wrong_invocation_id(demo: Running, id: Any) -> None:
+    async def call(options: dict[str, Any]) -> None:
+        async with witrpc.connect(demo.endpoint) as client:
+            await client.service("Demo.IEcho").call("int Add(int a, int b)", 2, 3, **options)
+
+    text = told(lambda: call({"invocation_id": id}))
+    assert text.startswith("the invocation id ") and repr(id) in text
+    with witrpc.sync.connect(demo.endpoint, contract=IEcho) as echo, pytest.raises(witrpc.InvalidArgumentError):
+        witrpc.with_options(echo, invocation_id=id)
 
 
 def test_a_wrong_endpoint() -> None:

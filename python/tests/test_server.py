@@ -1,14 +1,17 @@
 """Servers in Python: handlers of both kinds, faults, events, repeated calls, tokens, stopping."""
 
 import asyncio
+import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
 import uuid
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 import pytest
 import witrpc
@@ -88,6 +91,136 @@ def test_handlers_of_both_kinds() -> None:
             assert len(server.clients) == 1
 
     run(main())
+
+
+class MuteError(Exception):
+    def __str__(self) -> str:
+        raise OSError("no text")
+
+
+class OddFault(witrpc.Fault):
+    def __init__(self) -> None:
+        self.status: Any = "oops"
+        self.details: Any = object
+
+
+def altered() -> witrpc.Fault:
+    fault = witrpc.Fault("altered", details="\udfff")
+    fault.status = 10**30
+    return fault
+
+
+ODD: dict[str, Callable[[], BaseException]] = {
+    "surrogate": lambda: ValueError("x" + os.fsdecode(b"\xe9")),
+    "mute": MuteError,
+    "fault": lambda: witrpc.Fault("\ud800"),
+    "altered": altered,
+    "odd": OddFault,
+    "exit": lambda: SystemExit(3),
+    "base": lambda: BaseException("base"),
+    "cancelled": lambda: asyncio.CancelledError(),
+}
+
+
+class IOdd(witrpc.Contract, Protocol, name="My.IOdd"):
+    async def wait(self, how: str) -> str: ...
+    async def block(self, how: str) -> str: ...
+    async def give(self) -> list[int]: ...
+
+
+class Odd(IOdd):
+    async def wait(self, how: str) -> str:
+        raise ODD[how]()
+
+    def block(self, how: str) -> str:  # type: ignore[override]
+        raise ODD[how]()
+
+    async def give(self) -> list[int]:
+        def items() -> Iterator[int]:
+            yield 1
+            raise SystemExit(3)
+
+        return items()  # type: ignore[return-value]
+
+
+def test_every_exception_of_a_handler_is_an_answer(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with (
+            witrpc.serve("tcp://127.0.0.1:0", Odd()) as server,
+            witrpc.connect(server.endpoint, contract=IOdd) as odd,
+        ):
+            said = {}
+            for how in ODD:
+                for method in (odd.wait, odd.block):
+                    with pytest.raises(witrpc.RemoteError) as caught:
+                        await method(how, timeout=20)
+                    said[how] = str(caught.value)
+            with pytest.raises(witrpc.RemoteError, match="The result can't be encoded: 3"):
+                await odd.give(timeout=20)
+            assert said["surrogate"] == r"Failed to process request: x\udce9"
+            assert said["mute"] == "Failed to process request: MuteError without a text: its __str__ failed"
+            assert said["fault"] == r"\ud800"
+            assert said["altered"] == r"altered: \udfff"
+            assert said["exit"] == "Failed to process request: 3"
+            assert said["base"] == "Failed to process request: base"
+
+    run(main())
+    assert "SystemExit: 3" in caplog.text
+
+
+@pytest.mark.parametrize("status", ["oops", 0, 200, 600, -1, True, 404.0, None])
+def test_the_status_of_a_fault_is_checked(status: Any) -> None:
+    with pytest.raises(ValueError, match=f"status is {re.escape(repr(status))}: a fault has a number from 400 to 599"):
+        witrpc.Fault("x", status=status)
+
+
+def test_a_handler_that_never_ends_does_not_keep_the_process() -> None:
+    program = """
+        import asyncio, sys, threading, witrpc
+
+        echo = witrpc.Handlers("My.IEcho")
+        began, over = threading.Event(), threading.Event()
+
+        @echo.method("void Hang()")
+        def hang():
+            began.set()
+            over.wait()
+
+        async def main():
+            server = await witrpc.serve("tcp://127.0.0.1:0", echo, threads=1)
+            async with witrpc.connect(server.endpoint, contract="My.IEcho") as service:
+                calls = [asyncio.ensure_future(service.call("void Hang()")) for _ in range(2)]
+                await asyncio.to_thread(began.wait)
+                print("stopped", await server.stop(grace=0.1), flush=True)
+                print(len(await asyncio.gather(*calls, return_exceptions=True)), flush=True)
+
+        asyncio.run(main())
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=40)
+    assert (done.returncode, done.stdout) == (0, "stopped False\n2\n"), done.stderr
+
+
+def test_threads_are_no_more_than_asked_for_and_used_again() -> None:
+    names: list[str] = []
+    both = threading.Barrier(2)
+    count = witrpc.Handlers("My.ICount")
+
+    @count.method("void Next()")
+    def following() -> None:
+        both.wait(20)
+        names.append(threading.current_thread().name)
+
+    async def main() -> None:
+        async with (
+            witrpc.serve("tcp://127.0.0.1:0", count, threads=2) as server,
+            witrpc.connect(server.endpoint, contract="My.ICount") as client,
+        ):
+            await asyncio.gather(*(client.call("void Next()") for _ in range(20)))
+
+    run(main())
+    assert len(names) == 20 and len(set(names)) == 2
+    with pytest.raises(witrpc.InvalidArgumentError, match="threads is 0"):
+        witrpc.serve("tcp://127.0.0.1:0", count, threads=0)
 
 
 def test_faults_of_all_kinds(caplog: pytest.LogCaptureFixture) -> None:

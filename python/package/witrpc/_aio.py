@@ -26,7 +26,7 @@ from ._client import (
 )
 from ._loop import running_bridge
 from ._tracing import tracer
-from .errors import InvalidArgumentError
+from .errors import InvalidArgumentError, _text
 from .options import AsyncClientOptions, EventQueue, Named, Seconds, State
 
 __all__ = ["AsyncClient", "AsyncService", "connect"]
@@ -198,6 +198,7 @@ class AsyncService(ServiceBase):
 
     _method_class = AsyncMethod
     _event_class = AsyncEvent
+    _await = "await "
 
     async def call(
         self,
@@ -307,8 +308,9 @@ def answering(function: Callable[..., Any], where: str) -> Callable[[Any, _witrp
                     result = await result
             reply.set(result)
         except Exception as error:
-            logger.warning("%s failed: %r", where, error)
-            reply.fail(str(error) or type(error).__name__)
+            text = _text(error) or type(error).__name__
+            logger.warning("%s failed: %s: %s", where, type(error).__name__, text)
+            reply.fail(text)
 
     def ask(args: Any, reply: _witrpc.Reply) -> None:
         task = asyncio.get_running_loop().create_task(answer(args, reply), name=f"witrpc {where}")

@@ -16,10 +16,19 @@ class Fault(Exception):
 
     Any other exception is status 500 with its own text as details. Status 503 says that the handler refuses for now
     and has done nothing: that is not remembered, and the caller's retry policy may try again.
+
+    A caller in Python gets the class of error that the status means: 400 is :class:`~witrpc.BadRequestError`, 408
+    :class:`~witrpc.TimeoutError`, 503 :class:`~witrpc.OverloadedError`, 561 :class:`~witrpc.UnauthorizedError`, any other
+    :class:`~witrpc.RemoteError`. The number itself it does not get: say in the texts what it must know.
     """
 
     def __init__(self, message: str, *, status: int = 500, details: str | None = None) -> None:
-        """``message`` is what the caller sees first, ``details`` what lies behind it."""
+        """``message`` is what the caller sees first, ``details`` what lies behind it.
+
+        ``status`` is 400 to 599, a :class:`ValueError` otherwise; it decides which error the caller gets.
+        """
+        if not isinstance(status, int) or isinstance(status, bool) or not 400 <= status <= 599:
+            raise ValueError(f"status is {status!r}: a fault has a number from 400 to 599")
         super().__init__(message)
         self.status = status
         self.details = details

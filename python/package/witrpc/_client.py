@@ -75,7 +75,13 @@ def call_options(
     if idempotent and deduplicated:
         raise InvalidArgumentError("a call is idempotent (it may run twice) or deduplicated (it must not), but not both")
     if isinstance(invocation_id, str):
-        invocation_id = uuid.UUID(invocation_id)
+        try:
+            invocation_id = uuid.UUID(invocation_id)
+        except ValueError:
+            raise InvalidArgumentError(f"the invocation id {invocation_id!r} is no UUID: write uuid.uuid4()") from None
+    given: object = invocation_id
+    if given is not None and not isinstance(given, uuid.UUID):
+        raise InvalidArgumentError(f"the invocation id is {given!r}: it must be a uuid.UUID or the text of one")
     if invocation_id is not None and invocation_id.int == 0:
         raise InvalidArgumentError("the invocation id must not be all zero")
     repeat = "idempotent" if idempotent else "deduplicated" if deduplicated else base.repeat
@@ -322,6 +328,7 @@ class ServiceBase:
 
     _method_class: type[BoundMethod]
     _event_class: Any
+    _await = ""
 
     def __init__(
         self,
@@ -518,12 +525,28 @@ def _proxy_class(cls: type) -> type:
     made = _proxy_classes.get(cls)
     if made is None:
         made = type(f"{cls.__name__}Client", (cls,), {"__repr__": _proxy_repr, "__module__": cls.__module__})
+        made.__setattr__ = _proxy_setattr  # type: ignore[assignment, method-assign]
         _proxy_classes[cls] = made
     return made
 
 
 def _proxy_repr(self: Any) -> str:
     return f"<{type(self).__name__} at {self.__witrpc_service__._client!r}>"
+
+
+def _proxy_setattr(self: Any, name: str, value: Any) -> None:
+    """Nothing can be assigned: it would only hide what the contract has there."""
+    info: contract.ContractInfo = self.__witrpc_info__
+    if any(prop.python_name == name for prop in info.properties):
+        write = self.__witrpc_service__._await
+        raise AttributeError(f"{name} is a property of the server, set by a call: write {write}service.{name}.set({value!r})")
+    if name in {method.python_name for method in info.methods} | {event.python_name for event in info.events}:
+        raise AttributeError(f"{name} is a method or event of {info.cls.__name__}: nothing can be assigned to it")
+    known = [prop.python_name for prop in info.properties]
+    raise AttributeError(
+        f"{info.cls.__name__} has no property {name!r}: it has {', '.join(known) or 'none'}, "
+        "and nothing else can be assigned to a service"
+    )
 
 
 def client_of(service: Any) -> Any:

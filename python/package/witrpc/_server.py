@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import functools
 import inspect
@@ -22,6 +21,7 @@ from ._client import logger, wrong_with
 from ._durable import Journal, RedisStore, resolver_of
 from ._generics import GenericInfo
 from ._loop import running_bridge
+from ._pool import Pool
 from ._publish import Audience, Connection, RaisedEvent, raise_event, serves
 from ._schema import Converter, Schema
 from ._tracing import Tracer, tracer
@@ -275,10 +275,12 @@ class Server:
             self._options["on_execute"] = Callbacks("a server").wrap(_function("on_execute", on_execute))
         self._services = services
         self._threads = options.get("threads", 32)
+        if not isinstance(self._threads, int) or self._threads < 1:
+            raise InvalidArgumentError(f"threads is {self._threads!r}: it must be a number from 1")
         self._tracer: Tracer | None = tracer(options.get("tracing", False), "SERVER")
         self._native: _witrpc.Server | None = None
         self._publisher: _witrpc.Publisher | None = None
-        self._executor: concurrent.futures.ThreadPoolExecutor | None = None
+        self._pool: Pool | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -347,10 +349,9 @@ class Server:
             if handler.waits:
                 self._start_task(self._wait(handler, call, args, reply), reply)
                 return
-            if self._executor is None:
-                self._executor = concurrent.futures.ThreadPoolExecutor(self._threads, "witrpc-handler")
-            future = self._executor.submit(self._run, handler, call, args, reply)
-            reply.when_abandoned(future.cancel)
+            if self._pool is None:
+                self._pool = Pool(self._threads, "witrpc-handler")
+            reply.when_abandoned(self._pool.submit(self._run, handler, call, args, reply))
 
         return begin
 
@@ -370,7 +371,8 @@ class Server:
             raise
         except BaseException as error:
             _fail(handler, reply, error)
-            if not isinstance(error, Exception):
+            # Any other, as of a handler that calls sys.exit(), would end the loop, and the server with it.
+            if isinstance(error, KeyboardInterrupt | GeneratorExit):
                 raise
         else:
             _answer(handler, reply, result)
@@ -447,7 +449,8 @@ class Server:
     async def stop(self, grace: float = 30.0) -> bool:
         """Stops in order: refuses new calls, lets running ones finish within ``grace`` seconds, closes connections.
 
-        True if everything finished.
+        True if everything finished. Coroutine functions that did not are cancelled. Plain functions that did not run on,
+        but their threads do not keep the process from ending.
         """
         if self._native is None:
             return True
@@ -455,8 +458,8 @@ class Server:
         await self._callbacks.finish()
         for task in list(self._tasks):
             task.cancel()
-        if self._executor is not None:
-            self._executor.shutdown(wait=False, cancel_futures=True)
+        if self._pool is not None:
+            self._pool.shutdown()
         if self._stopped is not None:
             self._stopped.set()
         return finished
@@ -530,18 +533,27 @@ async def _first(*works: Coroutine[Any, Any, Any]) -> None:
 def _answer(handler: _Handler, reply: Any, result: Any) -> None:
     try:
         reply.set(result)
-    except Exception as error:
-        logger.error("%s/%s: %s", *handler.names, error)
-        reply.fail(500, "The result can't be encoded", str(error))
+    except BaseException as error:
+        details = errors._text(error)
+        logger.error("%s/%s: %s", *handler.names, details)
+        reply.fail(500, "The result can't be encoded", details)
+        if isinstance(error, KeyboardInterrupt):
+            raise
 
 
 def _fail(handler: _Handler, reply: Any, error: BaseException) -> None:
     if isinstance(error, Fault):
-        reply.fail(error.status, str(error), error.details)
+        # Classes below Fault may have made anything of these.
+        status: Any = getattr(error, "status", None)
+        details: Any = getattr(error, "details", None)
+        known = status if isinstance(status, int) and 400 <= status <= 599 else 500
+        reply.fail(known, errors._text(error), None if details is None else errors._text(details))
         return
-    logger.warning("%s/%s failed", *handler.names, exc_info=error)
-    details = error.message if isinstance(error, WitRpcError) else str(error)
-    reply.fail(500, "Failed to process request", details or type(error).__name__)
+    try:
+        logger.warning("%s/%s failed", *handler.names, exc_info=error)
+    finally:
+        given = error.__dict__.get("message", error) if isinstance(error, WitRpcError) else error
+        reply.fail(500, "Failed to process request", errors._text(given) or type(error).__name__)
 
 
 def serve(endpoints: str | Sequence[str], *services: Any, **options: Unpack[ServerOptions]) -> Server:

@@ -142,7 +142,10 @@ class ConnectionError(WitRpcError, builtins.ConnectionError):
 
 
 class RemoteError(WitRpcError):
-    """The method failed on the server (status 500). ``details`` is what its exception said."""
+    """The method failed on the server. ``details`` is what its exception said.
+
+    That is status 500, or any that has no class of its own; the number is not kept.
+    """
 
     code = "remote"
 
@@ -281,6 +284,16 @@ def _make(
     if advice:
         error.add_note(advice)
     return error
+
+
+def _text(value: object) -> str:
+    """The text of an exception of a user, or of what it holds, that can be sent whatever it is."""
+    try:
+        text = str(value)
+    except BaseException:
+        return f"{type(value).__name__} without a text: its __str__ failed"
+    # Half of a surrogate pair, as in names of files that are not UTF-8, is shown as Python writes it.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> InvalidArgumentError:
