@@ -168,6 +168,25 @@ def test_every_exception_of_a_handler_is_an_answer(caplog: pytest.LogCaptureFixt
     assert "SystemExit: 3" in caplog.text
 
 
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_validator_that_fails_oddly_refuses(waits: bool) -> None:
+    kinds = [MuteError, ODD["surrogate"], ODD["exit"]]
+
+    def blocking(token: str, address: str) -> bool:
+        raise kinds.pop()()
+
+    async def waiting(token: str, address: str) -> bool:
+        raise kinds.pop()()
+
+    async def main() -> None:
+        async with witrpc.serve("tcp://127.0.0.1:0", Work(), validator=waiting if waits else blocking) as server:
+            while kinds:
+                with pytest.raises(witrpc.UnauthorizedError):
+                    await witrpc.connect(server.endpoint)
+
+    run(main())
+
+
 @pytest.mark.parametrize("status", ["oops", 0, 200, 600, -1, True, 404.0, None])
 def test_the_status_of_a_fault_is_checked(status: Any) -> None:
     with pytest.raises(ValueError, match=f"status is {re.escape(repr(status))}: a fault has a number from 400 to 599"):

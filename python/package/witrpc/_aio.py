@@ -307,7 +307,7 @@ def answering(function: Callable[..., Any], where: str) -> Callable[[Any, _witrp
                 if inspect.isawaitable(result):
                     result = await result
             reply.set(result)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             text = _text(error) or type(error).__name__
             logger.warning("%s failed: %s: %s", where, type(error).__name__, text)
             reply.fail(text)

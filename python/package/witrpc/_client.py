@@ -573,7 +573,8 @@ def with_options(
         :data:`witrpc.NEVER`. Default: what all attempts and delays can take.
     :param idempotent: The call may run twice: the retry policy may repeat it anywhere.
     :param deduplicated: The call must not run twice: it is repeated only where the server recognises that.
-    :param invocation_id: The call's own id, by which the server recognises it, also from another process later.
+    :param invocation_id: The call's own id, by which the server recognises it, also from another process later. A call that
+        was cancelled is recognised as that: take a new id to call again.
     """
     given: Any = service
     base = given if isinstance(given, ServiceBase) else getattr(given, "__dict__", {}).get("__witrpc_service__")

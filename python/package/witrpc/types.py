@@ -27,6 +27,9 @@ dataclass, pydantic model, ``TypedDict``   a class of that name
 =========================================  ============================================  =====================================
 
 Anything else is named in full: ``Annotated[list[str], witrpc.Net("Queue<string>")]``.
+
+``| None`` counts for value types, as numbers, times, enums and structs: without it ``None`` is refused. Texts, bytes, lists and
+classes may be ``None`` whether or not it is there, as null in .NET.
 """
 
 from __future__ import annotations
