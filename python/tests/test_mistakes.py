@@ -1,10 +1,12 @@
 """Mistakes that everybody makes once: each is told what was wrong, and what to write instead."""
 
+import re
 import socket
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pytest
@@ -228,3 +230,82 @@ def test_an_error_as_it_is_printed() -> None:
     assert "Is the server running there?" in lines[-1]
     assert ".rs" not in done.stderr
     assert "panic" not in done.stderr
+
+
+@dataclass
+class Person:
+    name: str
+    age: int
+    home: str | None = None
+
+
+@dataclass
+class Student(Person):
+    university: str = ""
+
+
+@dataclass
+class Address:
+    name: str
+    street: str
+
+
+@dataclass
+class Point:
+    x: int
+
+
+class IPeople(witrpc.Contract, Protocol, name="Demo.IPeople"):
+    async def Describe(self, person: Person) -> str: ...
+    async def Find(self, name: str) -> Person: ...
+    async def Count(self, people: list[Person]) -> int: ...
+
+
+class People(IPeople):
+    async def Describe(self, person: Person) -> str:
+        return f"{person.name}, {person.age}, {person.home}"
+
+    async def Find(self, name: str) -> Person:
+        other: Any = Address(name, "street") if name == "wrong" else Person if name == "class" else Student(name, 20)
+        return other  # type: ignore[no-any-return]
+
+    async def Count(self, people: list[Person]) -> int:
+        return len(people)
+
+
+class Loose:
+    def __init__(self, **members: Any) -> None:
+        self.__dict__.update(members)
+
+
+def test_an_object_of_the_wrong_class_is_not_sent() -> None:
+    async def main() -> None:
+        async with (
+            witrpc.serve("tcp://127.0.0.1:0", People()) as server,
+            witrpc.connect(server.endpoint, contract=IPeople) as people,
+        ):
+            say: Any = people.Describe
+            for wrong, text in [
+                (Point(1), 'argument 1 "person" of Describe: a Point where a'),
+                (Address("Ann", "street"), 'Address has no member "Age", which'),
+                (Person, "a class, not an object of it"),
+                (Loose(name="Ann"), 'Loose has no member "Age", which'),
+                (Loose(), "a Loose where a"),
+                (object(), "an object where a"),
+                (5, "an int where a"),
+            ]:
+                with pytest.raises(witrpc.InvalidArgumentError, match=re.escape(text)):
+                    await say(wrong)
+            with pytest.raises(witrpc.InvalidArgumentError, match=r'\[1\]: Address has no member "Age"'):
+                await people.Count([Person("Ann", 1), Address("Ann", "street")])  # type: ignore[list-item]
+            assert server.stats.executed == 0
+            assert await say(Person("Ann", 20)) == "Ann, 20, None"
+            assert await say(Student("Ann", 20, "here", "there")) == "Ann, 20, here"
+            assert await say({"name": "Ann", "age": 20}) == "Ann, 20, None"
+            assert await say(Loose(name="Ann", age=20, home=None)) == "Ann, 20, None"
+            assert await people.Find("Ann") == Person("Ann", 20)
+            for name, text in [("wrong", 'Address has no member "Age"'), ("class", "a class, not an object of it")]:
+                with pytest.raises(witrpc.RemoteError, match=text):
+                    await people.Find(name)
+
+    run(main())

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDate, PyDateTime, PyDelta, PyDict, PyFloat, PyInt, PyList,
-    PyMapping, PyMemoryView, PyString, PyTime, PyTuple,
+    PyMapping, PyMemoryView, PyString, PyTime, PyTuple, PyType,
 };
 use uuid::Uuid;
 use witrpc::codec::{Decimal, Half, Object, Value};
@@ -458,33 +458,60 @@ fn to_record(
                 None => return Err(unknown(key, ty, members)),
             }
         }
+    } else if object.is_instance_of::<PyType>() {
+        return Err(Mismatch::new(format!(
+            "{} where an object of {ty} is expected: a class, not an object of it",
+            object.repr()?
+        )));
     } else if let Some(fields) = fields_of(object)? {
+        let mut given = Vec::with_capacity(members.len());
         for (name, attribute) in fields {
             // What the contract does not know, .NET has no use for.
             if let Some(member) = find(members, &name) {
                 put(member, &object.getattr(attribute.as_str())?)?;
+                given.push(member.name());
             }
         }
+        complete(object, ty, members, &given)?;
     } else {
-        let mut any = members.is_empty();
+        let mut given = Vec::with_capacity(members.len());
         for member in members {
             let value = match object.getattr_opt(member.name())? {
                 Some(value) => Some(value),
                 None => object.getattr_opt(snake_case(member.name()))?,
             };
             if let Some(value) = value {
-                any = true;
                 put(member, &value)?;
+                given.push(member.name());
             }
         }
-        if !any {
-            return Err(Mismatch::expected(object, ty));
-        }
+        complete(object, ty, members, &given)?;
     }
     Ok(Value::Object(Box::new(Object {
         type_name,
         members: values,
     })))
+}
+
+/// Refuses an object of another class: one that does not have all members. Only a dict may leave some out.
+fn complete(
+    object: &Bound<'_, PyAny>,
+    ty: &Type,
+    members: &[Member],
+    given: &[&str],
+) -> Converted<()> {
+    if given.is_empty() && !members.is_empty() {
+        return Err(Mismatch::expected(object, ty));
+    }
+    let lacks = |member: &&Member| !given.contains(&member.name());
+    match members.iter().find(lacks) {
+        Some(member) => Err(Mismatch::new(format!(
+            "{} has no member \"{}\", which {ty} has: give an object of its class, or a dict to leave members out",
+            object.get_type().name()?,
+            member.name(),
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn find<'a>(members: &'a [Member], name: &str) -> Option<&'a Member> {
