@@ -70,7 +70,7 @@ template <class F> void log_to(LogLevel level, F &&f) {
       .value();
 }
 
-/// Tells nobody any more.
+/// Tells nobody any more; what waits is still told, so what the function refers to must outlive it.
 inline void log_off() noexcept { witrpc_log_off(); }
 
 } // namespace witrpc

@@ -387,21 +387,25 @@ void callbacks_run_on_ones_own_loop() {
 }
 
 void the_log_is_told() {
-  Counter told;
-  std::mutex mutex;
-  std::string text;
+  // What waits when it is switched off is told later than this function returns.
+  struct Told {
+    Counter count;
+    std::mutex mutex;
+    std::string text;
+  };
+  const auto told = std::make_shared<Told>();
   witrpc::log_to(witrpc::LogLevel::Debug,
-                 [&](witrpc::LogLevel, std::string_view target, std::string_view message) {
-                   std::lock_guard<std::mutex> lock(mutex);
-                   text.append(target).append(": ").append(message).append("\n");
-                   told.add();
+                 [told](witrpc::LogLevel, std::string_view target, std::string_view message) {
+                   std::lock_guard<std::mutex> lock(told->mutex);
+                   told->text.append(target).append(": ").append(message).append("\n");
+                   told->count.add();
                  });
   const auto server = start();
   { const auto client = connected(server); }
-  told.wait(1);
+  told->count.wait(1);
   witrpc::log_off();
-  std::lock_guard<std::mutex> lock(mutex);
-  CHECK(text.find("witrpc::") == 0 && text.find("connected") != std::string::npos);
+  std::lock_guard<std::mutex> lock(told->mutex);
+  CHECK(told->text.find("witrpc::") == 0 && told->text.find("connected") != std::string::npos);
 }
 
 void shutdown_ends_everything() { CHECK(witrpc::shutdown(20s)); }

@@ -65,7 +65,9 @@ cargo_tests() {
   p=$(sed -nE 's/^test result: [^.]+\. ([0-9]+) passed; .*/\1/p' "$work/out" | paste -sd+ | bc)
   f=$(sed -nE 's/^test result: [^.]+\. [0-9]+ passed; ([0-9]+) failed.*/\1/p' "$work/out" | paste -sd+ | bc)
   grep -E '^skipped' "$work/out"
-  take "$name" $rc "${p:-0}" "${f:-0}" 100
+  # What failed is told in the middle of what all the others said.
+  [ $rc -eq 0 ] || grep -E -A 12 '^(---- .* stdout ----|error(\[|:))' "$work/out" | head -n 200
+  take "$name" $rc "${p:-0}" "${f:-0}" 20
 }
 
 # A C or C++ test under valgrind, if it is there.

@@ -301,7 +301,7 @@ impl ServerBuilder {
             (Some(_), None) => {
                 return Err(Error::invalid_argument(
                     "the server has a store, and none of its methods is durable: name them with \
-                     ServiceBuilder::durable",
+                     ServiceBuilder::durable (witrpc_implementation_durable)",
                 ));
             }
         };

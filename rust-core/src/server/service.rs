@@ -1,6 +1,7 @@
 //! The services of a server: contracts with a handler for each method. Finding the one that a request
 //! means is in `lookup`.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -158,6 +159,14 @@ impl ServiceBuilder {
         })
     }
 
+    /// What is wrong with a name alone that no handler has.
+    fn not_found(&self, line: &str) -> Option<String> {
+        let is_name = line.trim().chars().all(|c| c.is_alphanumeric() || c == '_');
+        let names: BTreeSet<_> = self.registered.iter().map(|r| r.method.name()).collect();
+        let names: Vec<_> = names.into_iter().collect();
+        is_name.then(|| format!("no handler has that name; there are: {}", names.join(", ")))
+    }
+
     /// Changes what is registered under a line, or a name alone.
     fn mark(mut self, line: &str, change: impl Fn(&mut Registered)) -> Self {
         let Ok(contract) = &self.contract else {
@@ -172,7 +181,7 @@ impl ServiceBuilder {
             }
             false => contract
                 .method(line)
-                .map_err(|e| e.to_string())
+                .map_err(|e| self.not_found(line).unwrap_or_else(|| e.to_string()))
                 .and_then(|method| {
                     let mut all = self.registered.iter_mut();
                     all.find(|r| r.method.covers(&method))

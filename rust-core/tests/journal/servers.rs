@@ -261,7 +261,10 @@ async fn what_makes_no_sense_stops_the_start() {
     let said = error(Server::builder().service(plain).journal(&directory.0)).await;
     assert!(said.contains("none of its methods is durable"), "{said}");
     for (line, what) in [
-        ("Nothing", "method \"Nothing\""),
+        (
+            "Nothing",
+            "method \"Nothing\": no handler has that name; there are: ",
+        ),
         ("int Pay(string)", "it has no handler yet"),
     ] {
         let wrong = service().durable(line);

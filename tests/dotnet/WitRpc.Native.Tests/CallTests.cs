@@ -206,6 +206,7 @@ public class CallTests
         Assert.Contains("argument 2 \"b\" of Add(System.Int32, System.Int32) can't be read by the server's codec, JSON: ", e.Message);
         e = Assert.Throws<WitRpcException>(() => echo.Call("string Ping()").Invoke<int>());
         Assert.Equal(WitErrorCode.BadResult, e.Code);
+        Assert.IsType<InvalidDataException>(e.InnerException);
         Assert.Contains("the result of string Ping() is no System.Int32 in JSON, which this client is set to", e.Message);
         e = Assert.Throws<WitRpcException>(() => echo.Call("int Add(int a,)").Invoke<int>());
         Assert.Equal(WitErrorCode.InvalidArgument, e.Code);

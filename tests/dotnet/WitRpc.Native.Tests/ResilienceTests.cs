@@ -188,7 +188,11 @@ public class ResilienceTests
         echo.RaiseProgress(1);
         await closed.Task.InTime();
         Assert.Equal(WitErrorCode.Closed, (await Assert.ThrowsAsync<WitRpcException>(() => slow.InTime())).Code);
-        Assert.Throws<ObjectDisposedException>(() => echo.Ping());
+        foreach (var e in new[] { Assert.Throws<WitRpcException>(() => echo.Ping()), await Assert.ThrowsAsync<WitRpcException>(async () => await echo.EchoAsync("x")) })
+        {
+            Assert.Equal((WitErrorCode.Closed, CallOutcome.NotSent), (e.Code, e.Outcome));
+            Assert.IsType<ObjectDisposedException>(e.InnerException);
+        }
         Assert.Throws<ObjectDisposedException>(() => client.GetService<IEcho>());
         Assert.Equal(ReconnectionState.Disconnected, client.ConnectionState);
         await client.DisposeAsync();

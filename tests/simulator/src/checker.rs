@@ -38,6 +38,8 @@ pub struct Begins {
     pub cause: Cause,
     /// It had a number that the server followed.
     pub numbered: bool,
+    /// It said that it may have come before.
+    pub repeated: bool,
     /// The server's clock.
     pub at: Time,
     /// Something let the clocks run apart, or held bytes back, for longer than promised.
@@ -121,7 +123,8 @@ impl Checker {
                     || begins.out_of_time
                     || is_other
                     || repeat == Some(Repeat::Idempotent);
-                !begins.numbered && may_be_new && (time_over || begins.dropped_tombstones)
+                let is_gone = begins.dropped_tombstones && (may_be_new || !begins.repeated);
+                !begins.numbered && (time_over && may_be_new || is_gone)
             } else {
                 begins.cause == Cause::Twin || was.cause == Cause::Twin || is_other
             };

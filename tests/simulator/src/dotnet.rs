@@ -56,6 +56,7 @@ impl World {
                 memory: 1_000_000 + connection as u64,
                 cause: Cause::Client,
                 numbered: false,
+                repeated: false,
                 at,
                 out_of_time: false,
                 dropped_tombstones: false,

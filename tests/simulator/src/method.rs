@@ -99,6 +99,7 @@ impl World {
             memory: self.server.memory,
             cause: it.cause,
             numbered: it.call.numbered.is_some() && is_followed,
+            repeated: it.call.repeated,
             at,
             out_of_time: self.out_of_time,
             dropped_tombstones: self.server.model.has_dropped_tombstones || !is_followed,

@@ -151,6 +151,10 @@ public sealed unsafe class WitCall
                 }
             }
         }
+        catch (ObjectDisposedException)
+        {
+            throw new WitRpcException(WitErrorCode.Closed, "the client was disposed, so the call was not sent");
+        }
         finally
         {
             NativeMethods.witrpc_call_options_free(native);
@@ -188,6 +192,10 @@ public sealed unsafe class WitCall
                     return result;
                 }
             }
+        }
+        catch (ObjectDisposedException)
+        {
+            throw new WitRpcException(WitErrorCode.Closed, "the client was disposed, so the call was not sent");
         }
         finally
         {
@@ -238,7 +246,7 @@ internal static unsafe class Results
         }
         catch (Exception e)
         {
-            throw new WitRpcException(WitErrorCode.BadResult, $"the result of {method} is no {typeof(T)} in {codec.Name}, which this client is set to", e.Message, CallOutcome.Answered, 1, cause: e);
+            throw new WitRpcException(WitErrorCode.BadResult, $"the result of {method} is no {typeof(T)} in {codec.Name}, which this client is set to", e.Message, CallOutcome.Answered, 1, cause: new InvalidDataException(e.Message, e));
         }
     }
 }

@@ -172,7 +172,7 @@ public sealed class WitEventArguments
         }
         catch (Exception e)
         {
-            throw new WitRpcException(WitErrorCode.BadResult, $"argument {index + 1} of {line} is no {typeof(T)}", e.Message, CallOutcome.Answered, cause: e);
+            throw new WitRpcException(WitErrorCode.BadResult, $"argument {index + 1} of {line} is no {typeof(T)}", e.Message, CallOutcome.Answered, cause: new InvalidDataException(e.Message, e));
         }
     }
 }

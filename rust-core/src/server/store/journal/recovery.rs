@@ -191,14 +191,14 @@ fn frames(
 
 fn missing_file(directory: &Directory, index: u64) -> StoreError {
     StoreError::new(format!(
-        "the journal file {} is missing. Nothing was changed. Put it back, or move the whole directory away to start anew: then calls of before are not known any more",
+        "the journal file {} is missing. Nothing was changed. Put it back (never an older copy: what it does not know would run again), or move the whole directory away to start anew: then calls of before are not known any more, and libwitrpc clients repeat none of them",
         directory.file(Kind::Log, index).display()
     ))
 }
 
 fn damaged(directory: &Directory, kind: Kind, index: u64, at: u64) -> StoreError {
     StoreError::new(format!(
-        "the journal file {} is damaged at byte {at}. Nothing was changed. Put back what it was, or move the whole directory {} away to start anew: then calls of before are not known any more",
+        "the journal file {} is damaged at byte {at}. Nothing was changed. Put back exactly what it was (never an older copy: what it does not know would run again), or move the whole directory {} away to start anew: then calls of before are not known any more, and libwitrpc clients repeat none of them",
         directory.file(kind, index).display(),
         directory.path().display()
     ))
