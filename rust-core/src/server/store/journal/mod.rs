@@ -31,7 +31,7 @@ use crate::time::Time;
 ///
 /// ```no_run
 /// # use witrpc::server::{Server, ServiceBuilder};
-/// # fn service() -> ServiceBuilder { todo!() }
+/// # fn service() -> ServiceBuilder { ServiceBuilder::open("Demo.IBank") }
 /// # async fn example() -> witrpc::Result<()> {
 /// let server = Server::builder()
 ///     .listen("tcp://*:5000")
