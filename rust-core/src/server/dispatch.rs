@@ -464,14 +464,9 @@ impl Dispatch {
         ticket: Option<Ticket>,
         answer: Option<&Bytes>,
     ) {
-        let twins = ticket.map(|ticket| {
-            let now = Time::from_origin(self.origin.elapsed());
-            let mut memory = self.memory.lock();
-            memory.forget_token(ticket);
-            match answer {
-                Some(answer) => memory.table.finish(now, ticket, answer),
-                None => memory.table.finish_unknown(now, ticket),
-            }
+        let twins = self.end(ticket, |table, now, ticket| match answer {
+            Some(answer) => table.finish(now, ticket, answer),
+            None => table.finish_unknown(now, ticket),
         });
         let unknown;
         let answer = match answer {
@@ -481,28 +476,17 @@ impl Dispatch {
                 &unknown
             }
         };
-        connection.respond(id, answer);
-        for twin in twins.into_iter().flatten() {
-            if let Some(connection) = twin.connection.upgrade() {
-                connection.respond(twin.id, answer);
-            }
-        }
+        tell(connection, id, twins, |to, id| to.respond(id, answer));
     }
 
     /// The store has the answer of a call that was about to begin.
     fn recall(&self, connection: &Connection, id: Uuid, ticket: Option<Ticket>, answer: &Bytes) {
-        let twins = ticket.map(|ticket| {
-            let now = Time::from_origin(self.origin.elapsed());
-            let mut memory = self.memory.lock();
-            memory.forget_token(ticket);
-            memory.table.finish(now, ticket, answer)
+        let twins = self.end(ticket, |table, now, ticket| {
+            table.finish(now, ticket, answer)
         });
-        connection.respond(id, &marked_as_replay(connection, answer));
-        for twin in twins.into_iter().flatten() {
-            if let Some(connection) = twin.connection.upgrade() {
-                connection.respond(twin.id, &marked_as_replay(&connection, answer));
-            }
-        }
+        tell(connection, id, twins, |to, id| {
+            to.respond(id, &marked_as_replay(to, answer));
+        });
     }
 
     /// A handler refused its call: it is not remembered, so that a repetition may run.
@@ -514,16 +498,34 @@ impl Dispatch {
         response: &Response,
     ) {
         // Forgotten before it is said: whoever hears of it may come back at once.
-        let twins = ticket.map(|ticket| {
-            let mut memory = self.memory.lock();
-            memory.forget_token(ticket);
-            memory.table.abandon(ticket)
+        let twins = self.end(ticket, |table, _, ticket| table.abandon(ticket));
+        tell(connection, id, twins, |to, id| {
+            to.respond(id, &self.refusal(to, response));
         });
-        connection.respond(id, &self.refusal(connection, response));
-        for twin in twins.into_iter().flatten() {
-            if let Some(connection) = twin.connection.upgrade() {
-                connection.respond(twin.id, &self.refusal(&connection, response));
-            }
+    }
+
+    /// Takes a call out of those that run. Returns its twins, if it can have any.
+    fn end(
+        &self,
+        ticket: Option<Ticket>,
+        how: impl FnOnce(&mut Table<Waiter>, Time, Ticket) -> Vec<Waiter>,
+    ) -> Vec<Waiter> {
+        let Some(ticket) = ticket else {
+            return Vec::new();
+        };
+        let now = Time::from_origin(self.origin.elapsed());
+        let mut memory = self.memory.lock();
+        memory.forget_token(ticket);
+        how(&mut memory.table, now, ticket)
+    }
+}
+
+/// Sends to who called, and to the twins that are still connected.
+fn tell(connection: &Connection, id: Uuid, twins: Vec<Waiter>, send: impl Fn(&Connection, Uuid)) {
+    send(connection, id);
+    for twin in twins {
+        if let Some(connection) = twin.connection.upgrade() {
+            send(&connection, twin.id);
         }
     }
 }
