@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use witrpc::config::units;
 use witrpc::transport::tls::{Identity, TlsClientOptions, TlsServerOptions};
 use witrpc::transport::{Endpoint, Scheme};
 
@@ -133,20 +134,10 @@ pub(crate) fn read(option: &str, file: &Path) -> Result<Vec<u8>, Failure> {
 
 /// Reads a SHA-256 as `sha256sum` or OpenSSL write it.
 fn pin(text: &str) -> Result<[u8; 32], String> {
-    let wrong = || {
+    units::sha256(text).ok_or_else(|| {
         "write the SHA-256 of the certificate's DER form: 64 hexadecimal digits, colons allowed"
             .to_owned()
-    };
-    let digits: Vec<u8> = text.bytes().filter(|b| *b != b':').collect();
-    if digits.len() != 64 {
-        return Err(wrong());
-    }
-    let mut pin = [0; 32];
-    for (byte, pair) in pin.iter_mut().zip(digits.chunks_exact(2)) {
-        let digit = |d: u8| char::from(d).to_digit(16).ok_or_else(wrong);
-        *byte = u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).map_err(|_| wrong())?;
-    }
-    Ok(pin)
+    })
 }
 
 #[cfg(test)]

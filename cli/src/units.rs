@@ -3,28 +3,14 @@
 use std::time::Duration;
 
 use witrpc::client::{MethodLookup, TypeNameForm};
+use witrpc::config::units;
 use witrpc::resilience::backoff::Jitter;
 use witrpc::resilience::reconnect::ReconnectOptions;
 
 /// Reads `500ms`, `5s`, `1.5s`, `2m`, `1h`; `0` needs no unit.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let fail = || format!("\"{text}\" is no duration: write a number with ms, s, m or h, as 1.5s");
-    let unit_at = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_at);
-    let number: f64 = match number.as_bytes() {
-        [b'0'..=b'9', ..] => number.parse().map_err(|_| fail())?,
-        _ => return Err(fail()),
-    };
-    let seconds = match unit {
-        "ms" => number / 1000.0,
-        "s" => number,
-        "m" => number * 60.0,
-        "h" => number * 3600.0,
-        "" if number == 0.0 => 0.0,
-        _ => return Err(fail()),
-    };
+    let seconds = units::seconds(text).ok_or_else(fail)?;
     Duration::try_from_secs_f64(seconds).map_err(|_| format!("\"{text}\" is too long"))
 }
 

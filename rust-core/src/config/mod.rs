@@ -4,7 +4,8 @@
 //! Owns the file's form and what each key means; docs/named-clients.md is its manual. An unknown key is
 //! an error, never ignored.
 
-mod units;
+#[doc(hidden)]
+pub mod units;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

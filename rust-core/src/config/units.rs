@@ -1,4 +1,4 @@
-//! Values of a file that are text with a form of their own.
+//! Values of a file that are text with a form of their own; the command line reads the same forms.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,41 +12,41 @@ pub(super) struct Time(pub(super) Duration);
 /// The SHA-256 of a certificate: 64 hexadecimal digits; colons between bytes are allowed.
 pub(super) struct Sha256(pub(super) [u8; 32]);
 
-fn time(text: &str) -> Option<Duration> {
-    let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-    let (number, unit) = text.split_at(unit_at);
+/// Reads a time as `500ms`, `5s`, `1.5s`, `2m`, `1h`, in seconds; `0` needs no unit. `None` if it is none.
+pub fn seconds(text: &str) -> Option<f64> {
+    let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let (number, unit) = text.split_at(unit_at.unwrap_or(text.len()));
     let number: f64 = match number.as_bytes() {
         [b'0'..=b'9', ..] => number.parse().ok()?,
         _ => return None,
     };
-    let seconds = number
-        * match unit {
-            "ms" => 0.001,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return None,
-        };
-    let time = Duration::try_from_secs_f64(seconds).ok()?;
-    (!time.is_zero()).then_some(time)
+    match unit {
+        "ms" => Some(number / 1000.0),
+        "s" => Some(number),
+        "m" => Some(number * 60.0),
+        "h" => Some(number * 3600.0),
+        "" if number == 0.0 => Some(0.0),
+        _ => None,
+    }
 }
 
-fn sha256(text: &str) -> Option<[u8; 32]> {
-    let digits: Vec<u8> = text
-        .chars()
-        .filter(|c| *c != ':')
-        .map(|c| c.to_digit(16).map(|d| d as u8))
-        .collect::<Option<_>>()?;
-    let bytes: Vec<u8> = digits
-        .chunks(2)
-        .map(|d| match d {
-            [high, low] => high * 16 + low,
-            _ => 0,
-        })
-        .collect();
-    (digits.len() == 64)
-        .then(|| bytes.try_into().ok())
-        .flatten()
+/// Reads a SHA-256 as `sha256sum` or OpenSSL write it: 64 hexadecimal digits, colons allowed. `None` if it is none.
+pub fn sha256(text: &str) -> Option<[u8; 32]> {
+    let digits: Vec<char> = text.chars().filter(|c| *c != ':').collect();
+    if digits.len() != 64 {
+        return None;
+    }
+    let mut sha256 = [0; 32];
+    for (byte, pair) in sha256.iter_mut().zip(digits.chunks_exact(2)) {
+        let value = pair[0].to_digit(16)? * 16 + pair[1].to_digit(16)?;
+        *byte = u8::try_from(value).ok()?;
+    }
+    Some(sha256)
+}
+
+fn time(text: &str) -> Option<Duration> {
+    let time = Duration::try_from_secs_f64(seconds(text)?).ok()?;
+    (!time.is_zero()).then_some(time)
 }
 
 struct Text<T>(fn(&str) -> Option<T>, &'static str);
